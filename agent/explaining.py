@@ -44,7 +44,7 @@ class Explanation:
             return ()
         found = list(weighed.judged.findings)
         if weighed.rule is not None and weighed.rule.decision == "ask":
-            why = weighed.rule.why or "a rule of the operator asks about it"
+            why = weighed.rule.why or "an operator's rule requires approval"
             found.append(Finding(f"{TOOL_RULE}{weighed.rule.tool}", "ask", why, weighed.rule.tool))
         if weighed.acts and weighed.mode == CONFIRM:
             found.append(confirmed(weighed.acts, _TOOL))
@@ -81,7 +81,7 @@ class Explanation:
         if self.weighed is not None and self.weighed.acts and self.mode == PLAN:
             return "plan mode, which denies the call"
         if finding.key == CONFIRM_KEY:
-            return f"{person}: the session is in the mode {self.mode}"
+            return f"{person}: the session is in mode {self.mode}"
         rule = None if self.weighed is None else self.weighed.rule
         if rule is not None and (rule.decision == "deny" or (rule.decision == "allow" and finding.level == "ask")):
             return f"the operator's rule for {rule.tool!r}{f' ({rule.why})' if rule.why else ''}"

@@ -301,7 +301,7 @@ def _nothing(steps: Sequence[ChangeStep], wanted: UndoRequest, session_id: str, 
         return f"no call of this session ({session_id[:12]}) has changes left to undo; --list shows all changes"
     if any(step.kind == "call" for step in steps):
         return "nothing is left to undo: all changes by this session's file tools are undone or can't be undone"
-    return f"file tools changed nothing in this session ({session_id[:12]}); what commands changed is not kept"
+    return f"file tools changed nothing in this session ({session_id[:12]}); changes by commands are not recorded"
 
 
 def news(steps: Sequence[ChangeStep]) -> str:

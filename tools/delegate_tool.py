@@ -83,8 +83,8 @@ registry.register(
                     "maxItems": 100,
                     "description": "Names of your tools that it needs; all by default.",
                 },
-                "max_turns": {"type": "integer", "minimum": 1, "description": "Most turns, up to the configured limit."},
-                "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "Most time, likewise."},
+                "max_turns": {"type": "integer", "minimum": 1, "description": "Maximum turns, up to the configured limit."},
+                "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "Maximum seconds, likewise."},
                 "background": {
                     "type": "boolean",
                     "default": False,

@@ -55,7 +55,7 @@ async def soon_compressed(session: Session) -> str | None:
     begins = "with your next message" if used >= window * config.threshold else f"from {round(config.threshold * 100)} % on"
     return (
         f"the context is {used * 100 // window} % full; {begins} its middle is summarised. "
-        "/compress WISH does it now, keeping the topics of WISH"
+        "/compress TEXT does it now, keeping the topics of TEXT"
     )
 
 

@@ -69,7 +69,7 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
         "/fork [N] starts a session with your last N messages and their answers; without N, as many as fit well"
     ),
     "/compress": SlashCommand(
-        "summarise the middle of this session now, nothing is lost; /compress WISH names what the summary should keep"
+        "summarise the middle of this session now, nothing is lost; /compress TEXT names what the summary should keep"
     ),
     "/context": SlashCommand("the use of the model's context, by part, and its size", at_once=True, alone=True),
     "/title": SlashCommand(
@@ -81,15 +81,15 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/sessions": SlashCommand("the last sessions, with titles and tags", alone=True),
     "/resume": SlashCommand("/resume ID resumes a session; /resume alone lists sessions to pick from"),
     "/approvals": SlashCommand(
-        "the grants and open questions of this session; /approvals revoke ID revokes a grant",
+        "the grants and open approval requests and questions of this session; /approvals revoke ID revokes a grant",
         surfaces=SURFACES,
-        in_chat="the open questions of this chat",
+        in_chat="the open approval requests and questions of this chat",
         at_once=True,
     ),
     "/delegates": SlashCommand("the delegates that work in the background; /delegates stop ID ends one", at_once=True),
     "/env": SlashCommand("the backend and folder that commands run in", at_once=True, alone=True),
     "/export": SlashCommand("/export [FILE.md|.html|.json] writes the session to a file; --force replaces an existing file"),
-    "/init": SlashCommand("draft an AGENTS.md of this project, or propose a better one; /init WISHES adds requirements"),
+    "/init": SlashCommand("draft an AGENTS.md of this project, or propose a better one; /init TEXT adds requirements"),
     "/quit": SlashCommand("leave (/exit and Ctrl-D do too)"),
     "/stop": SlashCommand("end the current run", surfaces=_CHAT),
     "/busy": SlashCommand(

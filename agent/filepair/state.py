@@ -125,7 +125,7 @@ def _replaced(text: str, edit: Edit, number: int, path: str) -> tuple[str, int]:
     if not there:
         raise NotFound(
             f"edit {number}: old_text is not in {path}: {shortened(edit.old_text, _SHOWN)!r}; nothing was changed. "
-            "It must be exact, with its spaces and line ends, and as the edits before it left the file"
+            "It must match exactly, with spaces and line ends, the file as the earlier edits left it"
         )
     return text.replace(edit.old_text, edit.new_text, edit.count), there if edit.count == -1 else min(there, edit.count)
 

@@ -203,7 +203,7 @@ async def _title(here: ChatCommands, message: Inbound, who: Admitted, text: str)
     session = await here.manager.opened(room.session_id)
     if text:
         await session.store.sessions.label(room.session_id, title=one_line(text, 200))
-        return "Named."
+        return "Title set."
     info = await session.info()
     return (info.title if info is not None else "") or "This session has no title."
 

@@ -52,7 +52,7 @@ class LongTexts:
 
     async def _rest(self, chat: Chat, session_id: str, key: str, text: str, many: int) -> str:
         """Put a long text into a file, if possible, and return the note that refers to it."""
-        told = f"_(cut here; the whole text has {many:,} messages"
+        told = f"_(cut here; all of it would take {many:,} messages"
         if not self._files.takes_files:
             return f"{told})_"
         try:

@@ -39,7 +39,7 @@ def foot_of(record: TicketRecord, roles: str, by_press: str) -> str:
         return "\n".join([*lines, f"Answer this message. ({short})"])
     until = "" if record.expires_at is None else f", until {time.strftime('%d %b %H:%M', time.localtime(record.expires_at))}"
     if by_press:
-        return f"To deny, send 3 or /deny {short} REASON. A message can't approve. {by_press} ({short}; for {roles}{until})"
+        return f"To deny, send 3 or /deny {short} REASON. A message cannot approve this. {by_press} ({short}; for {roles}{until})"
     return f"{numbers_of(record)} — /approve {short}, /deny {short} REASON; for {roles}{until}"
 
 

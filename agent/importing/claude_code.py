@@ -68,7 +68,7 @@ def _session(path: Path, fault: Callable[[ImportFault], None]) -> ForeignSession
             continue
         message = line.get("message")
         if not isinstance(message, dict) or not isinstance(message.get("content"), str | list):
-            fault(ImportFault(path, number, f"a line of the type {kind} without a message that has a content"))
+            fault(ImportFault(path, number, f"a line of the type {kind} without a message with content"))
             continue
         for key in ("sessionId", "cwd"):
             about[key] = about[key] or text_in(line.get(key))

@@ -123,12 +123,12 @@ class _Rollout:
             case "function_call_output" | "custom_tool_call_output":
                 text, images, is_error = _output(item.get("output"))
                 if not self._turns.result(call_id, text, is_error=is_error, images=images):
-                    self._fault(ImportFault(self._path, number, f"a result of the call {call_id[:80]!r}, which is not there"))
+                    self._fault(ImportFault(self._path, number, f"a result of the call {call_id[:80]!r}, which is missing"))
 
     def _message(self, number: int, item: Mapping[str, Any], at: float | None) -> None:
         content = item.get("content")
         if not isinstance(content, str | list):
-            self._fault(ImportFault(self._path, number, "a message without a content"))
+            self._fault(ImportFault(self._path, number, "a message without content"))
             return
         text, images = _told(content)
         if item.get("role") == "assistant":

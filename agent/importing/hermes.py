@@ -122,7 +122,7 @@ def _turns(
             case "tool":
                 call_id = text_in(message.get("tool_call_id"))
                 if not turns.result(call_id, text, images=images):
-                    fault(ImportFault(path, place, f"the message is a result of the call {call_id[:80]!r}, which is not there"))
+                    fault(ImportFault(path, place, f"the message is a result of the call {call_id[:80]!r}, which is missing"))
     return turns
 
 

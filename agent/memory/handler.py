@@ -112,7 +112,7 @@ def _found(document: MemoryDocument, text: str, gone: list[str]) -> MemoryNote:
         gone[:] = [found[0].text]
         return found[0]
     if found:
-        raise InvalidArguments(f"old_text: it is in {len(found)} notes; give more of one:\n{_list(found)}")
+        raise InvalidArguments(f"old_text: it is in {len(found)} notes; give a longer part of one:\n{_list(found)}")
     if not document.notes:
         raise InvalidArguments("old_text: this document has no notes")
     raise InvalidArguments(f"old_text: it is in no note. The notes:\n{_list(document.notes)}")

@@ -44,7 +44,7 @@ def set_passphrase(text: str) -> None:
     """
     refuse_below_any("setting the passphrase")
     if len(text.strip()) < SHORTEST:
-        raise InvalidArguments(f"the passphrase is too short: {SHORTEST} characters at least; several words are easy to remember")
+        raise InvalidArguments(f"the passphrase is too short: {SHORTEST} characters or more; several words are easy to remember")
     salt = secrets.token_bytes(16)
     path = passphrase_path()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

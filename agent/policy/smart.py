@@ -261,7 +261,7 @@ def read_decision(text: str) -> tuple[bool, str]:
     try:
         value = json.loads(text, object_pairs_hook=_once_each)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("it is nested too deeply") from None
     except json.JSONDecodeError:
         raise ValueError("it is not the requested JSON object") from None
     if not isinstance(value, dict) or set(value) != {"decision", "why"} or not isinstance(value["why"], str):

@@ -48,7 +48,7 @@ def _read(name: str, text: str) -> ToolCall:
         how = next((how for begin, how in _HOW.items() if str(error).startswith(begin)), "write them as an object")
         return _broken(name, f"its arguments are not JSON: {error}; {how}, such as {EXAMPLE}")
     except RecursionError:
-        return _broken(name, "its arguments are nested too deep")
+        return _broken(name, "its arguments are nested too deeply")
     if not isinstance(args, dict):
         return _broken(name, f"its arguments must be a JSON object, such as {EXAMPLE}")
     return ToolCall(ToolCall.new_id(), name, args)

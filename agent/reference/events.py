@@ -10,7 +10,7 @@ from agent.reference.contract import types_in
 from agent.reference.page import Page, code, doc_of, rows
 
 _WORDS = """\
-`Agent(on_event=...)` receives these events, and every interface of toolcrib shows runs by them.
+`Agent(on_event=...)` receives these events, and every interface of toolcrib uses them to show runs.
 [Events as JSON lines](../events.md) describes the form that `toolcrib run --json` prints."""
 
 

@@ -47,7 +47,7 @@ def _text(entry: ToolEntry) -> str:
     if entry.parallel_safe:
         facts.append("Several such calls of a turn may run at the same time.")
     if entry.interactive:
-        facts.append("It needs a user, and never runs beside other calls.")
+        facts.append("It needs a user, and never runs at the same time as other calls.")
     if entry.timeout is not None:
         facts.append(f"Time limit: {entry.timeout:g} seconds.")
     if entry.requires_env:

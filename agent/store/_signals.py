@@ -123,7 +123,7 @@ class SocketSignals:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_private(self._folder):
-                raise PermissionError(errno.EPERM, "the folder is not ours alone", str(self._folder))
+                raise PermissionError(errno.EPERM, "the folder must be private to this user", str(self._folder))
             path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}"
             listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             try:
@@ -133,7 +133,7 @@ class SocketSignals:
                 listening.close()
                 raise
         except OSError as error:
-            _log.warning("signals of other processes can't be received and are polled instead: %s", error)
+            _log.warning("can't receive signals from other processes; polling instead: %s", error)
             return
         self._path = path
         self._thread = threading.Thread(target=self._hear, args=(listening,), name="receives signals", daemon=True)

@@ -144,7 +144,7 @@ class Audit:
             self._problem = (error.strerror if isinstance(error, OSError) else "") or type(error).__name__
             if not self._is_told:
                 self._is_told = True
-                follows = "calls that act are denied" if self._required else "events are missing until it can"
+                follows = "calls that edit or run something are denied" if self._required else "events are missing until it can"
                 _log.warning("the audit log can't be written: %s; %s", self._problem, follows)
             return False
         if self._is_told:
@@ -159,7 +159,7 @@ def _chain_by(settings: Mapping[str, str], folder: Path) -> Chain:
         raise ConfigError(f"plugins.settings.audit: unknown {', '.join(unknown)}; it takes {', '.join(_KEYS)}")
     path = Path(settings["path"]).expanduser() if settings.get("path") else folder / "audit.jsonl"
     if not path.is_absolute():
-        raise ConfigError(f"plugins.settings.audit.path: an absolute path, or one from ~, not {settings['path']!r}")
+        raise ConfigError(f"plugins.settings.audit.path: expected an absolute path or one from ~, got {settings['path']!r}")
     most, keep = _number(settings, "max_bytes", 50_000_000, 1_000), _number(settings, "keep_files", 0, 0)
     return Chain(path, most=most, keep=keep, sync=_truth(settings, "fsync"))
 

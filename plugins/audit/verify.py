@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser, usual: Path | None = None) -> Non
         parser.add_argument("file", type=Path, help=words)
     else:
         parser.add_argument("file", type=Path, nargs="?", default=usual, help=f"{words} (default: {usual})".replace("%", "%%"))
-    parser.add_argument("--head", default="", help="digest of a line that must be in it, as an earlier check printed it")
+    parser.add_argument("--head", default="", help="digest of a line that the log must contain, as printed by an earlier check")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,7 +97,7 @@ class _Reader:
         if not self.lines and number != 1:
             self.notes.append(f"it begins with line {number}: older files were removed")
         elif not self.lines and entry.get("prev") != START:
-            return "the first line follows another one"
+            return "the first line refers to an earlier line, which is missing"
         elif self.lines and number != self.number + 1:
             return f"line {number} follows line {self.number}: lines are missing, or in another order"
         elif self.lines and entry.get("prev") != self.before:

@@ -39,7 +39,7 @@ The gateway must run (`toolcrib gateway run console`) and listen to your account
 """
 _COMMAND = Regex(r"\s*:[A-Za-z]")
 _COMMANDS = (
-    "Commands: :1 and so on for buttons, :reply TEXT, :unlock, :quit. To send such a line as a message, put it behind :reply"
+    "Commands: :1 and so on for buttons, :reply TEXT, :unlock, :quit. To send such a line as a message, put :reply before it"
 )
 _LOOK_SECONDS = 2.0
 """Seconds that a user needs to notice a new question."""

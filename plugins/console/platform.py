@@ -203,7 +203,7 @@ class ConsolePlatform:
             terminal.write_line(notice="unlocked: this terminal can decide until it disconnects")
         else:
             terminal.wrong += 1
-            left = "the next one is checked later" if terminal.wrong < _MOST_TRIES else "run toolcrib console again to retry"
+            left = "the next attempt has to wait" if terminal.wrong < _MOST_TRIES else "run toolcrib console again to retry"
             terminal.write_line(problem=f"that is not the passphrase; {left}")
 
     async def _said(self, terminal: ConsoleConnection, said: Any) -> None:

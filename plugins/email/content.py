@@ -41,7 +41,7 @@ def parsed(raw: bytes) -> Message:
     try:
         return BytesParser().parsebytes(raw)
     except RecursionError as error:
-        raise Unreadable("its parts are nested too deep") from error
+        raise Unreadable("its parts are nested too deeply") from error
 
 
 def leaves(mail: Message) -> Iterator[tuple[str, Message]]:

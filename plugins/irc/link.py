@@ -310,7 +310,7 @@ class IrcLink:
             self._told, self._has_left, self._refusals = fold(target) if account else "", False, []
             whose = await self.whois(target, anew=True) if account and lines else (account, "")
             if whose[0] != account:
-                raise NotSent("the recipient is not here", retry_after=_AWAY_SECONDS, code=AWAY)
+                raise NotSent("the recipient is not logged in", retry_after=_AWAY_SECONDS, code=AWAY)
             for at in range(0, len(lines), _AT_ONCE):
                 some = lines[at : at + _AT_ONCE]
                 self._refusals.clear()

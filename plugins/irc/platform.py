@@ -322,7 +322,7 @@ class IrcPlatform:
             await link.say(target, lines[saying.taken :], taken, account)
         except NotSent as error:
             if error.code == AWAY and account not in self._nicks:
-                raise NotSent("the recipient was never here", for_good=True) from error
+                raise NotSent("the recipient was never seen on this network", for_good=True) from error
             if saying.taken and not error.for_good and not error.perhaps_sent:
                 raise NotSent(str(error), perhaps_sent=True, retry_after=error.retry_after, code=error.code) from error
             raise
@@ -331,7 +331,7 @@ class IrcPlatform:
         """Return the last nick of an account; the account may use another one now. Raises NotSent."""
         nick = self._nicks.get(account, account)
         if not _NICK.match(nick):
-            raise NotSent("the recipient was never here", for_good=True)
+            raise NotSent("the recipient was never seen on this network", for_good=True)
         return nick
 
     async def _note_asked(self, out: Outbound, ours: str) -> None:

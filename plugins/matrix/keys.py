@@ -262,7 +262,7 @@ class MatrixKeys:
         if not isinstance(found, Mapping) or found.get("room_id") != room or not isinstance(found.get("content"), Mapping):
             return None
         if self._places.get((name, place), event["event_id"]) != event["event_id"]:
-            _log.warning("a message was skipped: an earlier one has the same encryption")
+            _log.warning("a message was skipped: it replays the encryption of an earlier one")
             return None
         self._places[name, place] = event["event_id"]
         related = {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}

@@ -240,7 +240,7 @@ class MatrixPlatform:
         except MatrixRefused as error:
             raise error.not_sent() from error
         except (OSError, TimeoutError) as error:
-            raise NotSent(f"the homeserver did not answer: {str(error) or 'in time'}", perhaps_sent=True) from error
+            raise NotSent(f"the homeserver did not answer: {str(error) or 'timed out'}", perhaps_sent=True) from error
 
     async def _send(self, out: Outbound, rules: Mapping[str, Any] | None) -> str:
         shown = ""

@@ -34,7 +34,7 @@ def parsed(body: bytes) -> Any:
     except RecursionError as error:
         raise Malformed("the body is nested too deeply") from error
     except ValueError as error:
-        raise Malformed("the body has a number of too many digits") from error
+        raise Malformed("the body has a number with too many digits") from error
 
 
 def inbound_of(data: Any) -> Inbound:

@@ -183,9 +183,9 @@ class WebhookPlatform:
                     if len(body) > BODY_BYTES:
                         return b"", 413, f"more than {BODY_BYTES // 2**20} MiB"
                     if self._unread > UNREAD_BYTES:
-                        return b"", 503, "too much at once"
+                        return b"", 503, "too many requests at once; retry later"
         except TimeoutError:
-            return b"", 408, f"it did not come within {_BODY_SECONDS:.0f} s"
+            return b"", 408, f"the body did not arrive within {_BODY_SECONDS:.0f} s"
         finally:
             self._unread -= len(body)
         return bytes(body), 0, ""

@@ -533,7 +533,7 @@ def test_snapshots_can_be_switched_off(opened: Opened) -> None:
     person = opened("snapshots: {enabled: false}")
     _run(person, "rm src/a.py")
     assert person.session.scope.snapshots is None
-    with pytest.raises(NothingToUndoError, match="what commands changed is not kept"):
+    with pytest.raises(NothingToUndoError, match="changes by commands are not recorded"):
         person.plan()
     assert not list(Path(os.environ["HOME"]).rglob("snapshots"))
 

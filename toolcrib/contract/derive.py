@@ -85,7 +85,7 @@ def _derive(function: Callable[..., Any]) -> tuple[dict[str, Json], Any, str | N
             ctx_name = parameter.name
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise RegistrationError(f"{label}: parameter {parameter.name!r} must be a plain named one")
+            raise RegistrationError(f"{label}: parameter {parameter.name!r} must be a plain named parameter")
         if parameter.name not in hints:
             raise RegistrationError(f"{label}: parameter {parameter.name!r} needs a type annotation")
         # Fields are numbered, and the parameters' names are aliases: a pydantic model already has the names json and copy, and

@@ -323,7 +323,7 @@ class ToolRegistry:
 
     def _is_slow(self, entry: ToolEntry, took: float) -> None:
         reason = f"its check_fn ({entry.module}) took {took:.1f} s, and every session waits for it"
-        if self._note(Problem(f"tool {entry.name}", reason, "let it check only local state, without network")):
+        if self._note(Problem(f"tool {entry.name}", reason, "check only local state in it, without the network")):
             _log.warning("tool %r: %s", entry.name, reason)
 
     def _note(self, problem: Problem) -> bool:

@@ -366,7 +366,7 @@ def _with_rule(findings: list[Finding], rule: RuleSays) -> list[Finding]:
     if rule.decision == "ask":
         return [
             *findings,
-            Finding(f"{TOOL_RULE}{rule.tool}", "ask", rule.why or "a rule of the operator asks about it", rule.tool),
+            Finding(f"{TOOL_RULE}{rule.tool}", "ask", rule.why or "an operator's rule requires approval", rule.tool),
         ]
     return findings
 

@@ -24,9 +24,9 @@ PLAN: Mode = "plan"
 MODES: Mapping[Mode, str] = MappingProxyType(
     {
         DEFAULT: "calls that match a rule are asked about or denied, all others run",
-        CAUTIOUS: "like default, and also asks about calls that the sandbox stops or an undo reverts",
+        CAUTIOUS: "like default, and also asks about calls whose effects the sandbox contains or an undo can revert",
         CONFIRM: "every edit and every command that may write is asked about each time",
-        PLAN: "only reading runs: edits and commands that may write are denied",
+        PLAN: "only reading is allowed: edits and commands that may write are denied",
     }
 )
 """Modes from the loosest to the strictest, each with its explanation for users."""

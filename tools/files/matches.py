@@ -206,7 +206,7 @@ def _outcome(ran: _Ran) -> Outcome:
 def _bad(said: Sequence[str]) -> InvalidArguments | ExecutionFailed:
     text = "\n".join(said)[:1000]
     if re.search(r"(unrecognized|invalid|unknown) option", text):
-        return ExecutionFailed(f"its grep lacks needed options; install ripgrep or GNU grep: {text}")
+        return ExecutionFailed(f"the grep there lacks needed options; install ripgrep or GNU grep: {text}")
     if "glob" in text and "regex parse" not in text:
         return InvalidArguments(f"glob: {text}; write it like '*.py' or 'src/**/*.ts'")
     if re.search(r"regex|literal|look-around|unmatched|Unmatched|[Ii]nvalid|missing|quantifier|backreference|grep:", text):

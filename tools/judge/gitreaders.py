@@ -45,7 +45,7 @@ def git(words: Words) -> str:
     if command in _SHOWS:
         return _shows(command, rest)
     check = _CHECKED.get(command)
-    return f"git {command} is not one of its commands that only read" if check is None else check(rest)
+    return f"git {command} is not a read-only git command" if check is None else check(rest)
 
 
 def _shows(command: str, words: Words) -> str:

@@ -144,7 +144,7 @@ def _shown(text: str) -> str:
 def _of_shell(shell: ShellState) -> str:
     """Return how state that an earlier command left in the shell may make a reader do something else; "" if it may not."""
     if shell.traps:
-        return "the session's shell has a trap, which runs beside any command"
+        return "the session's shell has a trap, which may run during any command"
     if "allexport" in shell.variables.get("SHELLOPTS", "").split(":"):
         return "the session's shell exports all assigned variables"
     for name, text in shell.variables.items():
@@ -224,11 +224,11 @@ def _of_words(words: Sequence[object], attributes: Mapping[str, str], taken: fro
     if texts[0] is None:
         return "its program is not known before it runs"
     if None in texts and (texts[0] in _WRAPPERS or "xargs" in texts or "-exec" in texts):
-        return "what it runs is not known before it runs"
+        return "the command that it starts is only known when it runs"
     if any(text == "xargs" and not _is_plain(word) for word, text in zip(words, texts, strict=True)):
         return "it spells xargs in an unusual way"
     if not taken.isdisjoint(text for text in texts if text is not None):
-        return "a word of it is a function or alias of the session's shell"
+        return "one of its words is a function or alias of the session's shell"
     if texts[0] == "read":
         for name in texts[1:]:
             if name is None or attributes.get(name, ""):

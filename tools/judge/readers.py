@@ -204,7 +204,7 @@ def _awk(words: Words) -> str:
     if _AWK_ACTS.search(words[at]) or "|" in words[at].replace("||", ""):
         return "its program may write or run something"
     if any(word[:1] == "-" for word in words[at + 1 :]):
-        return "a word behind its program may be an option"
+        return "a word after its program may be an option"
     return ""
 
 

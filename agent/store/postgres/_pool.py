@@ -114,7 +114,7 @@ def is_idle(connection: Connection) -> bool:
 def _check(connection: Connection, address: Address) -> None:
     if connection.info.server_version < OLDEST:
         version = connection.info.server_version // 10_000
-        raise StoreFailed(f"the PostgreSQL store at {address} is of version {version}; toolcrib needs 13 or newer")
+        raise StoreFailed(f"the PostgreSQL store at {address} has version {version}; toolcrib needs 13 or newer")
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise StoreFailed(

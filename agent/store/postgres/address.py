@@ -28,7 +28,7 @@ class Address:
         form = _FORM.fullmatch(url)
         if form is None or not url.isprintable():
             raise ConfigError(
-                "the URL of the store can't be read: it has the form postgresql://USER@HOST:PORT/DATABASE, with characters like"
+                "the URL of the store can't be read: its form is postgresql://USER@HOST:PORT/DATABASE, with characters like"
                 " @ and / in a name or password written as %40 and %2F"
             )
         self._url = url

@@ -234,7 +234,7 @@ def test_compress_keeps_what_the_person_wishes(run: Any, chat: Any) -> None:
 def test_that_it_will_be_compressed_is_told_before(chat: Any) -> None:
     with WindowServer(WINDOW, lambda sent: "Noted.") as server:
         done = chat(server, "hi", "word " * (WINDOW // 2), "and?", "and now?")
-    told = re.findall(r"the context is (\d+) % full; from 80 % on its middle is summarised. /compress WISH does it now", done.err)
+    told = re.findall(r"the context is (\d+) % full; from 80 % on its middle is summarised. /compress TEXT does it now", done.err)
     assert len(told) == 1
     assert 68 <= int(told[0]) < 80
 

@@ -61,7 +61,7 @@ async def test_a_long_answer_is_a_few_messages_and_a_file(house: House, edits: f
         await house.until(lambda: line_of(gateway).outbox.waiting == 0)
         said = [one for one in house.platform.shown if not one.out.files]
         assert [one.out.text[:2].strip() for one in said[:9]] == [str(number) for number in range(9)]
-        assert [one.out.text for one in said[9:]] == ["_(cut here; the whole text has 50 messages; the file has all of it)_"]
+        assert [one.out.text for one in said[9:]] == ["_(cut here; all of it would take 50 messages; the file has all of it)_"]
         [file] = [file for one in house.platform.shown for file in one.out.files]
         assert (file.name, file.path.read_text()) == ("answer.md", "".join(pieces).strip())
 
@@ -71,7 +71,7 @@ async def test_where_no_file_is_taken_a_long_answer_is_cut(house: House) -> None
     house.may.set()
     async with house.gateway():
         await house.platform.says("tell me")
-        await house.until(lambda: "_(cut here; the whole text has 50 messages)_" in house.platform.texts())
+        await house.until(lambda: "_(cut here; all of it would take 50 messages)_" in house.platform.texts())
         assert len(house.platform.shown) == 10
 
 

@@ -46,7 +46,7 @@ def test_a_session_is_read(tmp_path: Path) -> None:
         (NOT_RECORDED, True),
     ]
     assert faults == [
-        "15: a result of the call 'call_gone', which is not there",
+        "15: a result of the call 'call_gone', which is missing",
         "16: expected a JSON object, got list",
     ]
 

@@ -75,7 +75,7 @@ def test_what_was_meant_is_named(state: Path, crib: Crib) -> None:
     for text in ("Port 5432 is the old one.", "Port 5433 is the new one."):
         call_memory(crib, action="add", target="memory", content=text)
     twice = call_memory(crib, action="remove", target="memory", old_text="Port")
-    assert "it is in 2 notes; give more of one:\n- Port 5432 is the old one.\n- Port 5433" in twice
+    assert "it is in 2 notes; give a longer part of one:\n- Port 5432 is the old one.\n- Port 5433" in twice
     none = call_memory(crib, action="replace", target="memory", old_text="Bort", content="x")
     assert "it is in no note. The notes:\n- Port 5432" in none
     assert "old_text: give a part of the note to remove" in call_memory(crib, action="remove", target="memory")

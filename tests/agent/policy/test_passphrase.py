@@ -44,7 +44,7 @@ def test_a_damaged_file_makes_nothing_right(kept: str) -> None:
 
 
 def test_a_short_one_is_refused() -> None:
-    with pytest.raises(InvalidArguments, match="10 characters at least"):
+    with pytest.raises(InvalidArguments, match="10 characters or more"):
         passphrase.set_passphrase("123456789 ")
     assert not passphrase.is_set()
 

@@ -126,7 +126,7 @@ async def test_a_signed_message_arrives(receiver: Receiver) -> None:
         ({"header": b"t=1,v1=\xc3\xa9"}, 401, ""),
         ({"data": b"\xff\xfe"}, 400, "byte 1 of the body is not UTF-8"),
         ({"data": b"[" * 100_000}, 400, "the body is nested too deeply"),
-        ({"data": b'{"chat": ' + b"9" * 5_000 + b"}"}, 400, "the body has a number of too many digits"),
+        ({"data": b'{"chat": ' + b"9" * 5_000 + b"}"}, 400, "the body has a number with too many digits"),
         ({"data": b'{"chat":\n me}'}, 400, "the body is not JSON: line 2, column 2"),
         ({"data": []}, 400, "expected a JSON object"),
         ({"data": {**MESSAGE, "user": 3}}, 400, "user: expected a text"),

@@ -224,7 +224,7 @@ def test_what_cannot_be_derived_is_refused(reg: ToolRegistry) -> None:
 
     for function, says in (
         (untyped, "'word' needs a type annotation"),
-        (variadic, "'words' must be a plain named one"),
+        (variadic, "'words' must be a plain named parameter"),
         (unknown, "annotations can't be read"),
         (opaque, "its signature has no JSON Schema"),
     ):

@@ -79,9 +79,9 @@ def _refused(mount: Mount, protected: Sequence[str], host: str) -> str:
     if source == "/":
         return "it is the whole machine"
     if not _KEYS.isdisjoint(source.split("/")):
-        return "it has keys"
+        return "it contains keys"
     if source in _SHARED:
-        return "it has sockets and files of all programs"
+        return "it contains sockets and files of all programs"
     if _within(home, source):
         return "it is, or contains, your home"
     for socket in _sockets(host):
@@ -89,7 +89,7 @@ def _refused(mount: Mount, protected: Sequence[str], host: str) -> str:
             return f"it would expose the socket {socket} of the engine or of your keys' agent"
     if _within(source, home):
         first = os.path.relpath(source, home).split("/")[0]
-        return "it has settings, and maybe keys" if first in _SETTINGS else ""
+        return "it contains settings, and maybe keys" if first in _SETTINGS else ""
     if any(_within(source, each) for each in _SYSTEM):
         return "" if mount.read_only else "it is part of the system and can only be mounted read-only (:ro)"
     if any(_within(source, each) for each in _ALLOWED):

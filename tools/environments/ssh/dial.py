@@ -133,7 +133,7 @@ def _unreachable(hop: Hop, error: OSError, waited: float) -> EnvironmentFailed:
             f"{place} did not answer within {math.ceil(waited)} seconds: is the host up, or does a firewall block it?"
         )
     if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH):
-        return EnvironmentFailed(f"{place} can't be reached from here ({error.strerror}): is the network up, is the host?")
+        return EnvironmentFailed(f"{place} can't be reached from here ({error.strerror}): are the network and the host up?")
     return EnvironmentFailed(f"{place} cannot be connected to: {error.strerror or error}")
 
 

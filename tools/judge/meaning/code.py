@@ -300,7 +300,7 @@ def _read(it: Walker, state: State, name: str, argv: Values, targets: Targets, p
 def _understood(it: Walker, piece: Code, args: Values, sink: CodeSink) -> bool:
     if not piece.text.text.replace(HOLE, "").strip():
         return not piece.text.text
-    if it.too_deep("code within code too deeply"):
+    if it.too_deep("code is nested too deeply in other code"):
         return False
     with it.inside() as inner:
         inner.language = piece.language

@@ -106,7 +106,7 @@ def _output(it: Walker, state: State, one: Redirect, found: Streams) -> None:
         text = path.text.rstrip("-")
         if text.isdigit() or not text:
             if len(text) > 1 and f"{text}>" not in state.fds and f"{text}>" not in found.opened:
-                it.fault("opaque", "it writes to a descriptor that it did not open: the shell's own are there")
+                it.fault("opaque", "it writes to a descriptor that it did not open, which may be one of the shell's own")
             _duplicated(state, fd, text, found)
             return
         op = "&>"

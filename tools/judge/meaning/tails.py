@@ -112,10 +112,10 @@ def follow(it: Walker, state: State, name: str, argv: Values) -> None:
             tails += _tails(it, name, argv, unheard)
         if not unheard:
             tails += _critical(it, state, name, argv)
-    if not (texts or tails) or it.too_deep("arguments within arguments too deeply"):
+    if not (texts or tails) or it.too_deep("commands in arguments are nested too deeply"):
         return
     if len(texts) + len(tails) > _MOST:
-        it.fault("size", "its arguments may be too many commands")
+        it.fault("size", "its arguments may contain too many commands")
         return
     faults = dict(it.found.faults)
     with it.inside() as inner:

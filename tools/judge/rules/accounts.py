@@ -125,7 +125,7 @@ RULES = (
         "ask",
         "loginctl",
         sub("enable-linger|disable-linger"),
-        "lets a user's services run without a session, or not",
+        "changes whether a user's services run without a session",
         yes="loginctl enable-linger dev",
         no="loginctl list-users",
     ),

@@ -65,7 +65,7 @@ RULES = (
         "ask",
         ALL,
         Test(_deletes),
-        "deletes something through a client of a service or database without its own rule",
+        "deletes something through a service or database client that has no rule of its own",
         at=_command,
         bound=_whole,
         yes=(

@@ -329,7 +329,7 @@ RULES = (
         "ask",
         "@environment",
         Test(_history),
-        "stops the shell's history",
+        "turns the shell's history off",
         yes="env HISTFILE=/dev/null bash",
         no="env HISTSIZE=1000 bash",
         dry=False,

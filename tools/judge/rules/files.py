@@ -290,7 +290,7 @@ RULES = (
         (opt("-d --delete -N --noprompt") & Test(lambda view: view.name in ("fdupes", "jdupes")))
         | (opt("-D --delete-files --delete-method") & Test(lambda view: view.name == "czkawka_cli"))
         | text("deleteduplicates true|makehardlinks true|makesymlinks true") & ~text("dryrun true"),
-        "deletes files that look alike",
+        "deletes duplicate files",
         yes=("fdupes -rdN photos", "rdfind -deleteduplicates true x", "czkawka_cli dup -d . -D AEN"),
         no="fdupes -r photos",
     ),

@@ -298,7 +298,7 @@ RULES = (
         "ask-once",
         GIT,
         ANY,
-        "makes git run a program later, or works where git's settings name one",
+        "makes git run a program later, or runs git with settings that name one",
         seen=_runs_code,
         at=_sets_code,
         yes=(

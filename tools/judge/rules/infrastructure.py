@@ -61,7 +61,7 @@ RULES = (
         "ask",
         _TERRAFORM,
         (_tf("apply", _APPROVED | _ANSWERED | Test(_saved_plan)) | (_tf("apply|up|apply-all") & _APPROVED)) & ~_HELP,
-        "changes infrastructure unasked",
+        "changes infrastructure without asking",
         yes=(
             "terraform apply -auto-approve",
             "terraform apply -auto-approve -var x=1",

@@ -269,7 +269,7 @@ RULES = (
         operand(r"HIST(?:FILE|SIZE|FILESIZE)(?:=(?:0|/dev/null)?)?", flags=0)
         | (word(r"\+o") & operand("history"))
         | operand("HISTCONTROL=.*ignorespace.*|HISTIGNORE=\\*"),
-        "stops the shell's history",
+        "turns the shell's history off",
         yes=("unset HISTFILE", "export HISTFILE=/dev/null", "set +o history", "export HISTSIZE=0"),
         no=("export HISTSIZE=10000", "unset FOO", "set -o history"),
     ),

@@ -51,7 +51,7 @@ class SandboxPorts:
             if outer == port
             else f", because {port} is in use here"
             if port >= _PRIVILEGED
-            else ", because low ports are not opened"
+            else ", because ports below 1024 are not opened"
         )
         self._say(f"Port {port} of this session can be reached on this machine at 127.0.0.1:{outer}{why}.")
 
