@@ -149,7 +149,7 @@ def _process_dispatcher() -> Dispatcher:
 
 
 def _first_call(name: str, args: Any, **extra: Any) -> str:
-    """Stand in for the dispatcher's synchronous interface until the first call."""
+    """Create the dispatcher at the first call, and pass the call to its synchronous interface."""
     _process_dispatcher()
     return registry.dispatch(name, args, **extra)
 
@@ -215,11 +215,12 @@ _protected: list[str] = []
 def load_plugins(config: Config | None = None) -> list[PluginInfo]:
     """Load the plugins that a configuration enables (003-5), by default the user's own, for the whole process.
 
-    Their tools, after the built-in ones, are from then on in ``get_tool_definitions`` and run by ``handle_function_call`` and
-    ``registry.dispatch``. Their gates and other hooks apply to every such call, as the approval gate does. Their toolsets and
-    backends are registered too. Only the section ``plugins`` of the configuration is used. None of this affects a Crib, which
-    loads the plugins of its own configuration for itself; ``crib.registry`` shows and dispatches their tools. A plugin that fails
-    is removed as a whole, with the reason in ``error``. Plugins that are loaded already stay. Raises ConfigError.
+    From then on, ``get_tool_definitions`` includes their tools, after the built-in ones, and ``handle_function_call`` and
+    ``registry.dispatch`` run them. Their gates and other hooks apply to every such call, as the approval gate does. Their
+    toolsets and backends are registered too. Only the section ``plugins`` of the configuration is used. None of this affects a
+    Crib, which loads the plugins of its own configuration for itself; ``crib.registry`` shows and dispatches their tools. A
+    plugin that fails is removed as a whole, with the reason in ``error``. Plugins that are loaded already stay. Raises
+    ConfigError.
     """
     global _plugins
     from agent.plugin_host.process_plugins import ProcessPlugins  # upwards: tests/house/test_layers.py explains it
@@ -304,8 +305,8 @@ def end_task(task_id: str) -> None:
 
 
 def _scope(task_id: str) -> CallScope:
-    """Return a scope for callers without a session: everything is granted, and questions are denied, because no user can be
-    asked.
+    """Return a scope for callers without a session. Every tool is granted, and approval requests are denied, because no user
+    can be asked.
     """
     scope = _begin(task_id)
     scope.calls.pop()

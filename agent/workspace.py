@@ -274,7 +274,7 @@ class Workspace:
             if is_changed:
                 session.names = granted(session.opened_for.principal)
                 session.link.renew()
-            if principal != now or is_changed:  # otherwise the tools stay unchanged, because they are part of what servers cache
+            if principal != now or is_changed:  # otherwise the tools stay unchanged, because servers cache them
                 names = granted(principal)
                 if principal.speaker:  # in a room the model sees the same tools for every speaker
                     names = [name for name in session.names if name in names]

@@ -85,7 +85,7 @@ def with_profile(node: Any, file: Path, name: str) -> Config:
 
 
 def _without_foreign_key(node: Any, profile: Any) -> Any:
-    """Remove the file's api_key_env from a section in which the profile sets another base_url without a key of its own."""
+    """Remove the file's api_key_env from a section if the profile sets another base_url there without its own key."""
     for path in _SERVERS:
         node = _without_key(node, profile, path)
     return node

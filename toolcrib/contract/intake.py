@@ -49,7 +49,7 @@ class Intake:
     channel it passes one message after another, missed ones before new ones, and waits until each is stored.
 
     ``read(channel, after)`` returns pairs (id, message) written in the channel after an id, the oldest first; the message is None
-    if it is not meant for the gateway. If it returns fewer than 100 pairs, there are no more. Ids are growing numbers, with or
+    if it is not meant for the gateway. Fewer than 100 pairs are the last ones. Ids are growing numbers, with or
     without dots. If ``read`` raises one of ``expected``, it is called again after ``wait_of(error)`` seconds; None: soon, then at
     growing intervals.
     """

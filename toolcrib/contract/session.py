@@ -160,7 +160,7 @@ class ParsedReply:
     """A complete reply in plain text, parsed.
 
     ``content`` is for people, ``reasoning`` is the model's thinking. ``calls`` are in text order; one that could not be parsed
-    has a ``fault`` and is answered, not run. ``faults`` lists all that is wrong. ``events`` are those that
+    has a ``fault`` and is answered, not run. ``faults`` lists all that is wrong. ``events`` are the events that
     follow when the reply ends. Protocols that accept or refuse a reply as a whole set ``error`` (a code such as
     ``invalid_json``) and ``value`` (the final answer as JSON). ``next_thinking`` is what the reply implies for later replies.
     """

@@ -147,7 +147,7 @@ def _any_option(names: frozenset[str]) -> Test:
 
 
 def _covers(words: str, options: str, pattern: re.Pattern[str] | None) -> Test:
-    """Return a test for commands that consist only of what the row names."""
+    """Return a test for commands that consist only of the words in the row."""
     listed, wanted = frozenset(options.split()), words.split()
 
     def ask(view: ActView) -> bool:

@@ -139,7 +139,7 @@ _SEARCH_VALUED = _PATTERNS | {
 def searched(
     act: Act, protected: Sequence[str], home: str = "", real: Callable[[str], Sequence[str]] = lambda path: ()
 ) -> list[str]:
-    """Return the absolute folders from which a search reaches the ``protected`` folders and files.
+    """Return the absolute folders whose search reaches the ``protected`` folders and files.
 
     ``real`` gives the link targets of a path: a link among the words is followed.
     """

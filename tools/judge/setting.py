@@ -1,4 +1,4 @@
-"""Circumstances that the calls of a session are judged with."""
+"""The context in which a session's calls are judged."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:  # the table loads with the first command
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Circumstances of a judgement besides the call.
+    """What a verdict depends on besides the call.
 
-    ``protected`` are toolcrib's own folders, absolute; ``home`` is that of the account that commands run as, "" if unknown;
+    ``protected`` are toolcrib's own folders, absolute; ``home`` is the home of the account that commands run as, "" if unknown;
     ``rules`` are the operator's rows, checked in addition to the table's. ``installed`` is toolcrib's own code, which can be
     read.
     """

@@ -270,8 +270,8 @@ class Rule:
     ``names``: the commands that it applies to (families: ``mkfs`` covers ``mkfs.ext4``, ``python`` covers ``python3.12``).
     ``paths``: the arguments that are paths which a grant must cover. ``roots``: if one of these is a system root or a home,
     the finding is a block and its key gets ``-root``. ``dry``: whether DRY makes it harmless. ``seen`` is asked last, and may
-    look at files: False if their state makes it harmless. ``bound`` gives the finding's settings, by the home; None if they are
-    unknown, and then no grant covers it. ``effect`` is the row's own, if it differs from that of its key.
+    look at files: False if their state makes it harmless. ``bound`` returns the finding's settings, given the home; None if they
+    are unknown, and then no grant covers it. ``effect`` is the row's own, if it differs from that of its key.
     """
 
     key: str

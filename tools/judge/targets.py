@@ -1,4 +1,4 @@
-"""Writes whose target depends on a list, a folder or a pattern: whether it may be a start file, or toolcrib's own."""
+"""Writes whose target depends on a list, a folder or a pattern, and may be a start file, keys or one of toolcrib's own files."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ Reason = tuple[str, Level, str]
 
 
 class Targets:
-    """The places that such a write may reach.
+    """The dangerous files that such writes may reach.
 
-    ``closed``: absolute folders and files of our own, by the key for a change of them. ``inspect_path`` inspects a file.
-    ``lists``: texts that name files, and that were not followed to their end.
+    ``closed``: toolcrib's own folders and files, absolute, by the key of a finding about them. ``inspect_path`` inspects a
+    file. ``lists``: texts that may name files, and that were only partly followed.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Targets:
             self._listers.append(act)
 
     def reasons(self, act: Act, touch: Touch) -> Iterator[Reason]:
-        """Yield (key, level, why) of a write to an unknown path, as far as its name can be a dangerous place."""
+        """Yield (key, level, why) for each dangerous file that a write to a partly unknown path may change."""
         if touch.mode != "write" or act.place:
             return
         value = unglobbed(touch.path) if touch.path.pattern else touch.path
@@ -114,12 +114,12 @@ class Targets:
         read = "." not in name or name.rpartition(".")[2] in _READ or may_be_kept(called)
         if not read or not own.startswith(start):
             return False
-        if not listed:  # a shell's pattern, which goes through no folder by itself
+        if not listed:  # a shell's pattern, which does not descend into folders
             return (own[len(start) : len(start) + 1] != "." or start[-1:] != "/") and path.count("/") >= own.count("/")
         return not self._is_project(start.rstrip("/"), own)
 
     def _is_project(self, top: str, own: str) -> bool:
-        """Return whether a walk begins in a project that has an environment in it."""
+        """Return whether a walk begins at the top of a git repository that contains ``own``, such as a virtual environment."""
         return top not in ("", self._home) and under(own, top) and self._inspect(f"{top}/.git").kind != "missing"
 
 

@@ -1,7 +1,7 @@
-"""Writes by unknown programs: if one of their words is a place of the highest kind, it counts as written.
+"""Writes by unknown programs: an argument that is one of the most dangerous files counts as written.
 
-A list of all options that name a file to write can't be complete. So for a start file of the shell, a terminal or toolcrib's own
-files, every program asks that is not known to only read.
+A list of all options that name a file to write can't be complete. So a start file of the shell, a terminal or one of toolcrib's
+own files counts for every program that is not known to only read its arguments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.judge.path_rules import PathRule
 from tools.judge.writes import is_listed
 
 _WRITE = names("uniq history fc ar ranlib tput at")
-"""Programs that may write their arguments, although they keep them unchanged in other respects."""
+"""Programs that may write to files in their arguments, although other tables list them as harmless."""
 _READ = names(
     "chezmoi yadm stow dotbot rcup lsrc mackup homeshick vcsh ssh-keygen tmux screen psql gdb lldb systemctl systemd-analyze dex"
     " gtk-launch desktop-file-validate i3 sway xrdb setfont loadkeys lsof fuser inotifywait inotifywatch namei getfattr lsattr"
@@ -42,7 +42,7 @@ _LATER = Regex(r"/\.local/(?:bin|share|lib)/")
 
 
 def written(act: Act, families: Sequence[str]) -> Iterator[Value]:
-    """Yield the words, and the values of variables, that may be files which ``act`` writes although no table has them."""
+    """Yield the words, and the values of variables, that may be files which ``act`` writes although no table lists them."""
     for name, given in act.environment.items() if not act.place else ():
         if given.text[:1] in ("/", "~", ".") and (_TOLD.fullmatch(name) or act.name in _AWK):
             yield given

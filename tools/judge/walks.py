@@ -1,4 +1,4 @@
-"""Files that find and similar programs pass on: those of whole folders, without their names in the line."""
+"""Files that find and similar programs list or pass to commands: those of whole folders, which the command does not name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FILTERS = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwho
 
 
 class Walk(NamedTuple):
-    """A walk. ``starts`` are absolute; ``names``: patterns, one of them must match; empty if all files match."""
+    """A walk through folders. ``starts`` are absolute. ``names`` are patterns, one of which must match; empty: all files do."""
 
     starts: Sequence[str]
     names: Sequence[Value]
@@ -48,7 +48,7 @@ _TAKES_WORD = frozenset(
     " -links -inum -fstype -lname -ilname -regex -iregex -iname -ipath -iwholename -used -context -D -files0-from -regextype"
     " -maxdepth -mindepth".split()
 )
-"""Words of find that take the next one, except those with a whole name."""
+"""Words of find that take the next word, except those in ``_SAYS_NAME``."""
 _SAYS_NAME = frozenset({"-name", "-path", "-wholename"})
 _ACTIONS = ("-exec", "-ok", "-print", "-fprint", "-fls", "-ls", "-delete", "-prune", "-quit")
 _NOT = frozenset({"!", "-not"})

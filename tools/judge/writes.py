@@ -25,12 +25,12 @@ class Touch(NamedTuple):
 class Writes(NamedTuple):
     """Description of the paths that one command changes.
 
-    ``pick``: the changed operands (``all``, ``last``, ``first``, ``rest``: all but the first, ``destination``: the last, with the
-    names that the others get in it, and also the others if ``takes`` or ``shares`` apply; "" for none). ``valued``: options whose
-    next word is not an operand. ``outputs``: options whose value is written, ``folders``: options for the folder to write to.
-    ``prefixes``: beginnings of words that hold a path (``of=``). ``when``: the condition for a change of the operands. ``takes``:
-    the effect on the sources. ``shares``: the condition for a second name of the sources (a hard link), so that a later call can
-    write them. ``backups``: options with a suffix for the names of old versions.
+    ``pick``: the changed operands, a key of ``_PICKS`` (such as ``rest``: all but the first; ``destination``: the last, with the
+    names that the others get in it, and also the others if ``takes`` or ``shares`` apply), or "" for none. ``valued``: options
+    whose next word is not an operand. ``outputs``: options whose value is written, ``folders``: options for the folder to write
+    to. ``prefixes``: beginnings of words that hold a path (``of=``). ``when``: the condition for a change of the operands.
+    ``takes``: the effect on the sources. ``shares``: the condition for a second name of the sources (a hard link), so that a
+    later call can write them. ``backups``: options with a suffix for the names of old versions.
     """
 
     mode: Mode
@@ -101,7 +101,7 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
         Writes("write", "destination", "-m --mode -o --owner -g --group", folders="-t --target-directory", backups="-S --suffix"),
     ),
     ("ditto", Writes("write", "destination")),
-    ("rsync", _SENDS._replace(outputs="--link-dest")),  # what is there gets a second name
+    ("rsync", _SENDS._replace(outputs="--link-dest")),  # its files get a second name in the destination
     ("scp", _SENDS),
     ("mkdir", Writes("folder", "all", "-m --mode")),
     ("mkfifo mknod", Writes("write", "first", "-m --mode")),
@@ -256,7 +256,7 @@ def _picked(writes: Writes, view: ActView, folders: Sequence[Value]) -> Iterator
 
 
 def _suffixes(writes: Writes, view: ActView) -> list[str]:
-    """Return the suffixes that a program adds to the names of old versions; an editor's option has it in the same word."""
+    """Return the suffixes that a program adds to the names of old versions; for ``-i`` and ``--in-place``, from the same word."""
     if writes.backups[:2] == "-i":
         found = [match[1] or match[2] for match in map(_IN_WORD.fullmatch, view.words) if match is not None]
     else:

@@ -1,4 +1,4 @@
-"""Parse a schedule: one of the English forms of a table, an ISO time or a cron expression."""
+"""Parse a schedule: one of the English forms in ``_FORMS``, an ISO time or a cron expression."""
 
 from __future__ import annotations
 

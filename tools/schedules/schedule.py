@@ -1,8 +1,8 @@
 """A schedule and its times. Times are Unix seconds; local ones are those of its zone.
 
 Each local time of a schedule occurs once: if the clocks are set forward and skip it, at the moment of the change; if they are set
-back, the first time. An interval ("every 2 hours") is elapsed time, independent of such changes. If the machine's own clock is
-set back, ``moved`` continues the interval from there.
+back and repeat it, at the earlier of the two. An interval ("every 2 hours") is elapsed time, independent of such changes. If the
+machine's own clock is set back, ``moved`` continues the interval from there.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NEVER = "that time never occurs"
 class Schedule:
     """A schedule, made by ``tools.schedules.parse.read``.
 
-    ``in``: once, ``seconds`` after it begins. ``once``: at ``at``, which is ``seconds`` after its begin, if there are any.
-    ``every``: each ``seconds`` from ``at`` on, its begin. ``days``: each ``days`` from the day ``at`` (its ordinal) on, at the
-    ``minutes`` of the day. ``cron``: when one of the expressions ``cron``, of five fields each, matches.
+    ``in``: once, ``seconds`` after it begins. ``once``: at ``at``; ``seconds`` is the time from its start until then, if it was
+    relative. ``every``: every ``seconds`` from its start ``at`` on. ``days``: every ``days`` days from the day with the ordinal
+    ``at``, at the ``minutes`` of the day. ``cron``: when one of the expressions ``cron``, of five fields each, matches.
     """
 
     kind: Kind
@@ -53,7 +53,7 @@ class Schedule:
         return replace(self, at=float(math.floor(now))) if self.kind == "every" and not self.at else self
 
     def after(self, now: float) -> float | None:
-        """Return its first time after ``now``, None if there is none. For a schedule that has begun."""
+        """Return the schedule's first time after ``now``, None if there is none. The schedule must have begun."""
         match self.kind:
             case "once":
                 return self.at if self.at > now else None
@@ -78,7 +78,7 @@ class Schedule:
         return replace(self, at=at if self.kind == "once" else at - self.seconds)
 
     def latest(self, now: float, since: float) -> float:
-        """Return its last time up to ``now``, at least ``since``, which is one of its times."""
+        """Return the schedule's last time up to ``now``, but at least ``since``, which is one of its times."""
         match self.kind:
             case "once":
                 return since
@@ -91,14 +91,14 @@ class Schedule:
                 return max([since, *(_cron_latest(one, self.zone, now, since) for one in self.cron)])
 
     def times(self, now: float, many: int) -> list[float]:
-        """Return its next times."""
+        """Return the schedule's next times, at most ``many``."""
         found: list[float] = []
         while len(found) < many and (at := self.after(found[-1] if found else now)) is not None:
             found.append(at)
         return found
 
     def shortest(self, now: float) -> float:
-        """Return the shortest time between any two of its times, in seconds; infinity if it occurs once.
+        """Return the shortest time between two times of the schedule, in seconds; infinity if it occurs once.
 
         Clock changes, a few hours in a year, are ignored.
         """
@@ -130,7 +130,7 @@ class Schedule:
                 yield instant_of(midnight + timedelta(minutes=minute), zone)
 
     def words(self) -> str:
-        """Describe it for users, without its zone."""
+        """Describe the schedule for users, without its zone."""
         match self.kind:
             case "in":
                 return f"once, {lasting(self.seconds)} after its approval"
@@ -146,7 +146,7 @@ class Schedule:
                 return "; ".join(_cron_words(one) for one in self.cron)
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as JSON, for a store."""
+        """Return the schedule as JSON, for a store."""
         given: dict[str, Json] = {"at": self.at, "seconds": self.seconds, "days": self.days}
         given |= {"minutes": list(self.minutes), "cron": list(self.cron)}
         return {"kind": self.kind, "zone": self.zone, **{key: value for key, value in given.items() if value}}

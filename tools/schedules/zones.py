@@ -17,7 +17,7 @@ _FOLDER = "zoneinfo/"
 
 
 class ScheduleError(InvalidArguments):
-    """An invalid schedule or zone. The text lists the valid forms."""
+    """An invalid schedule or zone. The text gives the reason."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -63,7 +63,7 @@ def wall_of(at: float, zone: ZoneInfo) -> datetime:
 def instant_of(wall: datetime, zone: ZoneInfo) -> float:
     """Return the instant of a local time in Unix seconds. A later local time never has an earlier instant.
 
-    For a time that occurs twice it is the first one, for a skipped time the moment of the clock change.
+    For a time that occurs twice, this is the earlier instant; for a skipped time, the moment of the clock change.
     """
     before = wall.replace(tzinfo=zone, fold=0).utcoffset() or timedelta(0)
     after = wall.replace(tzinfo=zone, fold=1).utcoffset() or timedelta(0)

@@ -25,7 +25,7 @@ class Contents(Protocol):
         ...
 
     async def prune(self) -> None:
-        """Remove what is too old or too much. Raises StoreFailed."""
+        """Remove contents that are too old, then the oldest above the size limit. Raises StoreFailed."""
         ...
 
     async def drop(self, digests: Collection[str], before: float) -> None:

@@ -110,7 +110,7 @@ async def _with_counts(store: UndoStore, item: UndoItem, data: bytes | None) -> 
 
 
 async def _look(environment: Environment, target: UndoTarget) -> tuple[FileState | None, bytes | None]:
-    """Return the file's state and content. Any content is read, because force keeps it, unless it is far too large."""
+    """Return the file's state and content. Changed content is read too, unless too large, because a forced undo keeps it."""
     info = await environment.stat(target.path)
     if info is None:
         return None, None
@@ -337,7 +337,7 @@ async def _remove_folders(environment: Environment, target: UndoTarget, notes: l
 async def _settle(
     store: UndoStore, step: ChangeStep, items: Sequence[UndoItem], revives: Sequence[FileChange], failed: Collection[str]
 ) -> None:
-    """Record the result. The next undo goes past changes that this one skipped, and retries those in ``failed``."""
+    """Record the result. The next undo ignores changes that this one skipped, and retries those in ``failed``."""
     undone = [number for item in items if not item.why_not for number in item.target.ids]
     passed = [number for item in items if item.why_not and item.path not in failed for number in item.target.ids]
     if step.kind == "redo":

@@ -1,4 +1,4 @@
-"""Answers by a single key, told apart from typed text: letters of a text answer nothing, and none is lost."""
+"""Answers by a single key, distinguished from typed text: letters of a text answer nothing, and all of them are kept."""
 
 from __future__ import annotations
 

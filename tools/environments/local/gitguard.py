@@ -24,7 +24,7 @@ _CONFIGS = ("config", "config.worktree")
 _SETTLED_NS = 100_000_000
 """Minimum age in nanoseconds of a timestamp that reveals every change: clocks of file systems are coarse."""
 _MANY = 1_000
-"""Maximum number of folders for which every check walks the whole tree."""
+"""Maximum number of folders whose whole trees every check walks."""
 _SHARE = 30
 """Ratio of the pause after a walk to the walk's duration, for larger trees."""
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

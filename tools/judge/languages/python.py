@@ -40,7 +40,7 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_STEPS = 20_000
 _ENCODING = Regex(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=](?![ \t]*(?i:utf-?8|(?:us-)?ascii|latin-?1)\b)")
-"""A comment with an encoding in which the source may not be what it looks like (utf-7 hides lines in comments)."""
+"""A comment that names an encoding whose source may not be what it looks like (utf-7 hides lines in comments)."""
 _OWN = Regex(r"(?:agent|model_tools)(?:\.(?!\*)|$)|toolcrib\.(?:Agent|\*|_(?!_)\w*|contract)(?:\.|$)|tools\.approval(?:\.|$)")
 """toolcrib's own code, except its public types: only a user may run it."""
 _INNER = frozenset(

@@ -32,7 +32,7 @@ def given_back(value: Value | None, before: Mapping[str, Value], after: Mapping[
 
 
 def closed(before: Mapping[str, Value], after: Mapping[str, Value], opened: Iterable[str]) -> Mapping[str, Value]:
-    """Return the descriptors after a command: those that it ``opened`` are closed, and what they hid is back."""
+    """Return the descriptors after a command: the ones it ``opened`` are closed, and what they hid is back."""
     others = {fd: value for fd, value in after.items() if fd not in opened}
     hidden = {fd: value for fd in opened if (value := given_back(before.get(fd), before, others)) is not None}
     return {**others, **hidden}

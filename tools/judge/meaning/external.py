@@ -130,7 +130,7 @@ def _with_options(it: Walker, state: State, argv: Values, targets: Targets) -> N
 
 
 _BOXES = ("busybox", "toybox", "coreutils")
-"""Programs that act according to the name by which they are called."""
+"""Programs that act according to the name that they are called by."""
 
 
 def _identity(it: Walker, state: State, first: Value) -> Value | None:

@@ -22,7 +22,7 @@ from tools.judge.paths import root_of
 Values = Sequence[Value]
 
 _MOST = 48
-"""Maximum number of places in one command from which its arguments are followed; if there are more, the user is asked."""
+"""Maximum number of places in one command where the judge follows its arguments; if there are more, the user is asked."""
 
 _LAUNCHERS = names(
     "az aws gcloud heroku fly flyctl railway infisical nix limactl lima multipass wsl distrobox toolbox toolbx vercel netlify"

@@ -15,7 +15,7 @@ _DISK = Test(lambda view: any(map(DEVICE.fullmatch, view.said)))
 
 
 def _short_only(letters: str) -> Test:
-    """Test for a cluster of only these ``letters``, with which the program only prints."""
+    """Test for a cluster of only these ``letters``, which make the program only print."""
     return word(rf"-[{letters}]+")
 
 

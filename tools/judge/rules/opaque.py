@@ -70,7 +70,7 @@ def _of_code(act: Act, code: Code) -> tuple[str, str] | None:
 
 
 _DATA = frozenset({"sql", "redis", "mongo", "ed", "powershell"})
-"""Languages that are read by rows over the whole text, or that cannot start programs."""
+"""Languages whose whole text the rules search, or that cannot start programs."""
 
 _SMALL = frozenset({"sed", "vim"})
 
@@ -80,7 +80,7 @@ _FOREIGN = frozenset(
         " scheme swift"
     ).split()
 )
-"""Languages without a reader. Their code is searched only for starts of programs and deletions of files."""
+"""Languages without a reader. Their code is only searched for words that start programs, change files or use the network."""
 
 _FOREIGN_ACTS = Regex(
     r"\b(?:system2?|shell|exec\w*|spawn|popen|run|cmd|eval\w*|unlink|delete\w*|rm|remove\w*|rmtree|mv|process|kill\w*"
@@ -108,11 +108,11 @@ def _unread(code: Code) -> bool:
 
 
 def _of_file(code: Code) -> tuple[str, str] | None:
-    """Return a finding for an existing, unreadable file. A file that only has an unknown folder (``. "$NVM_DIR/nvm.sh"``) is
+    """Return a finding for a file that cannot be read. A file of which only the folder is unknown (``. "$NVM_DIR/nvm.sh"``) is
     accepted.
     """
     if code.text.taint & Taint.SECRET:
-        return None  # `source .env`: it is never looked into
+        return None  # `source .env`: files with secrets are never read
     if HOLE in code.path and code.path.strip("\"'") != HOLE:
         return None
     return "opaque.file", "runs a file that cannot be read"
@@ -123,7 +123,7 @@ def _from_missing_file(act: Act) -> bool:
 
 
 def _is_initialiser(act: Act) -> bool:
-    """Return whether this is ``source <(kubectl completion bash)``, whose inner command was reported just before."""
+    """Return whether ``act`` is the inner command of ``source <(kubectl completion bash)`` or similar code."""
     return _INITIALISERS.fullmatch(f"$({' '.join(one.text for one in act.argv)})") is not None
 
 
@@ -137,7 +137,7 @@ def _is_harmless(act: Act, code: Code) -> bool:
 
 
 _COMMAND_PLACE = Regex(rf"(?:^|[;&|\n(]|\$\(|`|\b(?:do|then|else|sudo|exec|eval|xargs|command|nohup|time)\s)\s*['\"]?{HOLE}")
-"""An unknown part of shell text at the place of a command's name."""
+"""An unknown part of shell text, in a position that a command's name has."""
 
 # -- commands without a known name -----------------------------------------------------------------------------------------
 
@@ -171,5 +171,5 @@ def unknown_command(act: Act) -> str:
         return ""
     text = first.text if first is not None and not first.pattern else HOLE
     if "/" in text and not text.endswith(HOLE) and text.rpartition("/")[2].replace(HOLE, ""):
-        return ""  # $HOME/bin/tool: a program of its own name, wherever it stands
+        return ""  # $HOME/bin/tool: the program's name is known, only its folder is not
     return "the command is only known when it runs"

@@ -1,4 +1,4 @@
-"""Rows: rights to read, write and run files."""
+"""Rules: rights to read, write and run files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: programs that start by themselves later. Files with this effect are judged by their paths (tools/judge/paths.py)."""
+"""Rules: programs that start by themselves later. Files with this effect are judged by their paths (tools/judge/paths.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: special tools of systems and products: servers' control programs, set-top boxes, desktops."""
+"""Rules: tools of particular systems and products, such as servers' control programs, set-top boxes and desktops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: killing processes, and exhausting the machine's processes."""
+"""Rules: killing processes, and exhausting the machine's processes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _pids(view: ActView) -> list[str]:
 
 
 _EXPLICIT = Regex(r"[2-9]|\d{2,}|-f|--force|-v|--verbose")
-"""Words in a kill of one process by its number."""
+"""Words of an ``fkill`` command that kills processes by their numbers."""
 _LISTS = opt("-l -L --list --table") | word("-0|-s0|-SIGNULL")
 
 
@@ -53,7 +53,7 @@ def _everything(view: ActView) -> bool:
 
 
 def _computed(view: ActView) -> bool:
-    """Return whether this is a list from another command; one unknown variable is one process."""
+    """Return whether another command computes the list of processes. One unknown variable counts as one process."""
     if view.act.fed:
         return True
     given = [value for value in view.operands(frozenset({"-s", "-n", "--signal"})) if HOLE in value.text]
@@ -92,7 +92,7 @@ _NAMED = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwhole
 
 
 def _finds_kept(view: ActView) -> bool:
-    """Return whether find or fd reads below /proc: their patterns name a process's data, or they run a command for every file."""
+    """Return whether find or fd may read a process's data below /proc: its pattern names such a file, or it takes every file."""
     given = [path for value in view.operands() for path in spelled(value, view.act.cwds) if path.startswith("/proc")]
     if not any(is_folder(path) for path in given or view.act.cwds if path.startswith("/proc")):
         return False
@@ -111,7 +111,7 @@ _TRACED = {name: WRAPPERS[name][0].valued for name in ("strace", "ltrace", "perf
 
 
 def _attaches(view: ActView) -> bool:
-    """Return whether a running process is debugged, traced or copied. One that the line itself began does not count."""
+    """Return whether a running process is debugged, traced or copied. One that the same command line started does not count."""
     given = list(view.act.argv[1:])
     words = view.words
     if any(_BEGUN_HERE.fullmatch(value.shown) for value in given):

@@ -1,4 +1,4 @@
-"""Rows: toolcrib's own settings and approvals, which only a person may change."""
+"""Rules: toolcrib's own settings and approvals, which only a user may change."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ _GRANTS = frozenset(
         "init",
         "login",
         "undo",
-        "console",  # speaks for the person in a gateway's chats
-        "memory",  # also what it shows: another principal's session must not read it
+        "console",  # acts as the user in a gateway's chats
+        "memory",  # showing it counts too: another principal's session must not read it
         "sessions",
     ]
 )
@@ -85,7 +85,7 @@ _LISTS = frozenset({"list", "show", "pending", "history", "log"})
 
 
 _DOCTORS = ("--f", "--b", "--r")
-"""Beginnings of doctor's options that change something (--fix, --bundle, --repair-store), as accepted by the command line."""
+"""Shortest forms of doctor's options that change something (--fix, --bundle, --repair-store); argparse accepts them."""
 
 
 def _changes(view: ActView) -> bool:
@@ -102,7 +102,7 @@ def _is_change(given: list[str]) -> bool:
         return False
     if given[0] in _GRANTS:
         return not (given[0] in ("approvals", "approval", "grants") and (len(given) == 1 or given[1] in _LISTS))
-    if given[0] in ("env", "sandbox"):  # other sessions' places, and a shell of the person's
+    if given[0] in ("env", "sandbox"):  # other sessions' environments, and a shell of the user's
         return bool(_ENDS.intersection(given[1:2]))
     if given[0] == "cron":
         return bool(given[1:]) and given[1] not in _LISTS
@@ -110,8 +110,8 @@ def _is_change(given: list[str]) -> bool:
 
 
 def _as_module(view: ActView) -> bool:
-    """Return whether toolcrib is changed by a module: ``python -m agent.cli config set ...``, ``python .venv/bin/toolcrib config
-    set ...``.
+    """Return whether Python runs toolcrib to change its settings: ``python -m agent.cli config set ...``, ``python
+    .venv/bin/toolcrib config set ...``.
     """
     words = view.words
     for at, word in enumerate(words):
@@ -133,7 +133,7 @@ _TERMINALS = frozenset({"script", "expect", "unbuffer", "tmux", "screen", "dtach
 
 
 def _has_terminal(view: ActView) -> bool:
-    """Return whether toolcrib would get a terminal that the same command can type into, and so could answer its own prompts."""
+    """Return whether toolcrib would get a terminal that the same command can type into, so that it could answer the prompts."""
     first = next((value.text for value in view.operands(_VALUED)), "chat")
     given = view.act.language != "shell" or not _TERMINALS.isdisjoint(view.act.wrappers)
     return given and first in ("chat", "call")
@@ -151,7 +151,7 @@ def _is_own(view: ActView) -> bool:
 
 
 def _maybe_own(view: ActView) -> bool:
-    """Return whether the module may be toolcrib's. A project's own package named agent, next to the source, is not."""
+    """Return whether the module may be toolcrib's. A package named agent next to the importing source is the project's own."""
     return not _is_own(view) and view.words[1] != "beside"
 
 

@@ -1,7 +1,7 @@
-"""Rows: files and unknown data that are sent to a host named only by the command, for any file.
+"""Rules: sending any file, not only a secret one, or unknown data to a host that only the command names.
 
-A short text in the command itself is free, and so is this machine. An ssh alias (``web:``), a remote of git and the bucket of an
-account that the user set up are hosts chosen by the user.
+A short text in the command itself may be sent anywhere, and anything may be sent to this machine. The user chose the host if it
+is an ssh alias (``web:``), a git remote, or the bucket of an account that the user set up.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _names_file(name: str, body: str) -> bool:
 def _sends(view: ActView) -> bool:
     """Return whether curl or wget sends a file, or a body that is unknown or long.
 
-    A file of the project does not count if it goes to a host with the user's login, and the key is not in the command.
+    A file of the project does not count if the request has a login whose key is not in the command, but in a variable.
     """
     given = list(sent_options(view))
     logged_in = any(is_login(name, one) and HOLE in one.text for name, one in given)
@@ -99,7 +99,7 @@ _FILE_END = Regex(r"(?:(?:FILE|OPEN|GOPEN|PIPE):)(?!/dev/)|(?!-$)[^:,]*(?:/|\.)[
 
 
 def _is_foreign(one: str) -> bool:
-    """Return whether a path in scp's form is on a host other than this machine and not an alias."""
+    """Return whether a path in scp's form is on another machine whose host is not an ssh alias."""
     if not _REMOTE.fullmatch(one) or ("://" not in one and "/" in one.partition(":")[0]) or (":" not in one):
         return False
     host = _host(one)
@@ -197,7 +197,7 @@ Where = Callable[[ActView], Sequence[Value]]
 
 
 def _sending(names: str, test: Test, where: Where, yes: Sequence[str], no: Sequence[str]) -> Rule:
-    """Return a row. A grant for it covers the hosts from ``where``, but only those written in the command."""
+    """Return a rule. A grant for it covers the hosts from ``where``, but only those written in the command."""
 
     def hosts(view: ActView) -> str:
         found = {_host(one.text) for one in where(view) if not LOCAL_URL.fullmatch(one.text)}

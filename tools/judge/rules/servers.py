@@ -1,4 +1,4 @@
-"""Rows: messages that make a running program outside of the session act: over D-Bus, and in editors."""
+"""Rules: messages to running programs outside of the session that make them act, over D-Bus or in editors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LOOKS = Regex(r"(?:Get|List|Introspect|Ping|Name|Has|Is|Read|Lookup|Search|Find
 """Members that only return information, by their usual names."""
 _VALUED = names("-d --dest -o --object-path -m --method -t --timeout -H --host -M --machine --address --type --reply-timeout")
 _TELLS = names("list status monitor capture tree introspect get-property wait help")
-"""Commands of busctl and gdbus that call nothing."""
+"""Commands of busctl that call nothing."""
 
 
 def _calls(view: ActView) -> bool:

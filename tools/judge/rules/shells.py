@@ -1,4 +1,4 @@
-"""Rows: shells for others, root shells, shells from other programs, downloaded code. See opaque.py for unread text."""
+"""Rules: reverse shells, root shells, shells started by other programs, downloaded code. See opaque.py for unreadable code."""
 
 from __future__ import annotations
 

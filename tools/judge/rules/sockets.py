@@ -1,7 +1,7 @@
-"""Rows: sockets of programs that obey their clients. A connection to one has the same power as the program behind it.
+"""Rules: sockets of programs that obey their clients. A connection to one has the same power as the program behind it.
 
-The path of such a socket counts in a word, an address (``unix://``, ``UNIX-CONNECT:``), a variable and in code. Programs that
-only use names are free, and so are programs that other rows judge by their own verbs (docker, tmux).
+The path of such a socket counts in words, addresses (``unix://``, ``UNIX-CONNECT:``), variables and code. Programs that only use
+the name of a file need no approval, nor do programs whose commands other rules judge (docker, tmux).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OWN_VERBS: Mapping[str, frozenset[str]] = {
     "agent": names("ssh-agent gpg-agent"),
     "multiplexer": frozenset(READERS),
 }
-"""Programs that other rows judge by their own commands, and programs that listen there."""
+"""Programs whose commands other rules judge, and programs that listen on these sockets."""
 _LOOKS = names(
     "[ [[ test file find fd fdfind tree git gh glab rg ag ack ugrep sed gsed awk gawk mawk yq printf lsof ss netstat sort less"
     " more bat tee rm unlink chmod chown chgrp touch mkdir rmdir"
@@ -74,7 +74,7 @@ _CONNECTS = Regex(
 
 
 def concerns(view: ActView) -> bool:
-    """Return whether a row here may be about a command. This quick check excludes most commands."""
+    """Return whether one of these rules may apply to a command. This quick check excludes most commands."""
     act, name = view.act, view.name
     if not name or is_plain(name):
         return False
@@ -208,7 +208,7 @@ def _other(view: ActView) -> str:
 
 
 SOCKETS = "@sockets"
-"""Rows with this name are checked for every command that ``concerns`` selects."""
+"""Rules with this name are checked for every command that ``concerns`` selects."""
 
 RULES = (
     rule(

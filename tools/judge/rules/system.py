@@ -1,4 +1,4 @@
-"""Rows: kernel, boot, firmware, logs, the system's own protection and settings."""
+"""Rules: kernel, boot, firmware, logs, the system's own protection and settings."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ RULES = (
             "|delete-identity|trust-settings-import"
         )
         | word(r"--set|--disable|--remove|--force|--fresh|-A|-D|--disable\w*|--delete")
-        # a database of this folder, and a certificate that it doesn't trust for anything
+        # except a certificate without any trust, in a database in this folder
         & ~(Test(lambda view: view.name == "certutil") & value("-t", ",*") & value("-d", r"(?:sql:)?\.(?:/.*)?"))
         | Test(lambda view: view.name in ("update-ca-certificates", "update-ca-trust") and "check" not in view.words),
         "changes the system's trusted certificates",

@@ -1,4 +1,4 @@
-"""Rows: terminal devices, whose user may be at a prompt, and requests that type into them; multiplexers."""
+"""Rules: terminal devices (their user may be at a prompt), requests that type into them, and terminal multiplexers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _OTHERS = names(
 
 
 def _is_message(line: str) -> bool:
-    """Return whether a line does not begin with a known program, so that a chat in that session would take it for a message."""
+    """Return whether a line does not begin with a known program, so that a chat there would read it as a message."""
     from tools.judge.rules import filed
 
     words = [word for word in line.split() if ASSIGNMENT.match(word) is None]
@@ -69,7 +69,10 @@ def _is_message(line: str) -> bool:
 
 
 def _types_unsure(view: ActView, looks: Looks) -> bool:
-    """Return a row's ``seen``: True if it types into a session where the meaning of a line is unknown."""
+    """Return whether the command types into a session where the meaning of a line is unknown, for ``seen=``.
+
+    Also record in ``looks`` the sessions that its lines leave in an unknown state.
+    """
     found, drives = False, driven(view.name, view.act.argv)
     for target, line in drives.typed:
         if target in drives.targets:

@@ -1,4 +1,4 @@
-"""Rows: commands that set, for every project, the programs that other tools run and the hosts that they connect to."""
+"""Rules: commands that set, for every project, the programs that other tools run and the hosts that they connect to."""
 
 from __future__ import annotations
 

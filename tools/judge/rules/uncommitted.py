@@ -1,4 +1,4 @@
-"""Rules: git commands that discard work which no commit has. They ask unless it was seen that there is none."""
+"""Rules: git commands that discard uncommitted work. They ask unless the working tree was checked and has no such work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: secrets that leave the machine through the clients of clouds, clusters and forges."""
+"""Rules: secrets that leave the machine through the clients of clouds, clusters and forges."""
 
 from __future__ import annotations
 

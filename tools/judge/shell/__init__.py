@@ -1,6 +1,6 @@
 """A parser of bash and POSIX sh: text in, ``tree.Script`` out.
 
-Text that bash may read in another way is refused, never guessed: then a person is asked.
+The parser never guesses: it raises an error for text that bash may read in another way, and then the user is asked.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _WORD = Regex(r"[^ \t]++")
 def parse(text: str, budget: Budget = _DEFAULT) -> Script:
     """Return the tree of ``text``. Pure; costs time linear in its length.
 
-    Raises ShellSyntaxError for text that bash refuses (or would refuse at run time, as in backquotes), and ShellTooComplex for
-    text that is longer than ``budget.chars`` or nested deeper than ``budget.depth``.
+    Raises ShellSyntaxError for text that bash refuses (even if only at run time, as in backquotes) or may read in another way,
+    and ShellTooComplex for text that is longer than ``budget.chars`` or nested deeper than ``budget.depth``.
     """
     if len(text) > budget.chars:
         raise ShellTooComplex("size", budget.chars)

@@ -48,9 +48,9 @@ class Commands(Conditionals):
     __slots__ = ()
 
     compounds: ClassVar[Mapping[str, Callable[[Any], Command]]]
-    """Readers of compound commands by reserved word; for the other reserved words, functions that refuse them."""
+    """Readers of compound commands, by the reserved word or parenthesis that starts one."""
     no_compound: ClassVar[frozenset[str]]
-    """Reserved words that start no compound command: those at its end or inside it, and ``!``, ``time`` ..."""
+    """Reserved words that start no compound command: those that end one or occur inside one, and ``!``, ``time`` ..."""
 
     # -- lists
 
@@ -123,7 +123,7 @@ class Commands(Conditionals):
                 return Pipeline([Simple([], [], [], self.at(self.pos), self.at(self.pos, True))], negated, timed)
         command = self.command()
         if opened and timed and (negated or not isinstance(command, Simple) or command.assignments):
-            # Bash 5.2 takes ``time`` for a program there, others don't: the same only for a plain command.
+            # Bash 5.2 runs the program ``time`` there, other versions don't. Both mean the same only for a plain command.
             self.fail(TIME_FIRST)
         if self.blanks() != "|" or text.startswith("||", self.pos):
             return Pipeline([command], negated, timed) if negated or timed else command

@@ -44,7 +44,7 @@ class Parser(Commands):
         return self.parts(modes.HEREDOC)
 
     def compound_only(self) -> Command:
-        """Read a compound command, which must be here: the body of a function."""
+        """Read the compound command that must be here, such as the body of a function."""
         match = FIRST.match(self.text, self.pos)
         read = self.compounds.get(match.group()) if match else None
         if read is None and self.text.startswith("(", self.pos):
@@ -153,7 +153,7 @@ class Parser(Commands):
             self.newlines()
             if self.at_word("in"):
                 if char == "\n" and self.seen_case:
-                    self.fail("a newline before in, in a loop after case")  # bash 5.2 loses its way there
+                    self.fail("a newline before in, in a loop after case")  # bash 5.2 parses this wrong
                 self.pos += 2
                 words = self.for_list()
         return For(name, words, self.loop_body(), select)

@@ -16,7 +16,7 @@ class Conditionals(Assignments):
     __slots__ = ()
 
     def conditional(self) -> Conditional:
-        """Read from ``[[`` to ``]]``. The nesting of parentheses is a number, not a recursion; it is not in the tree."""
+        """Read from ``[[`` to ``]]``. Nested parentheses are only counted, without recursion, and the tree is flat."""
         words: list[Word] = []
         self.pos += 2
         nest = 0

@@ -137,8 +137,8 @@ class Cursor:
             heredoc.redirect.target = Word(parts, start * self.scale + self.first, self.pos * self.scale + self.last)
 
     def operator(self, length: int) -> None:
-        """Step over an operator. One split by a line continuation is refused: bash would join it, and two would be another
-        script.
+        """Step over an operator. Refuse one that a line continuation splits: bash joins its parts, and two operators would be
+        another script.
         """
         self.pos += length
         text, pos = self.text, self.pos

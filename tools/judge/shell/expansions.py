@@ -33,7 +33,7 @@ class Expansions(Words):
             if self.many_lines and NAME_CHARACTER.match(text, self.pos) and (match[1].isidentifier() and match[1].isascii()):
                 self.fail("a variable's name is split by a line continuation")
             if match[1] == "$" and mode is not modes.WORD and text[self.pos : self.pos + 1] in ("(", "{", "[", "'"):
-                self.fail("a bracket after $$")  # where bash looks for ends, the second $ counts with it
+                self.fail("a bracket after $$")  # when bash looks for the end, it reads the second $ with the bracket
             return Parameter(match[1], bare=True)
         match text[pos + 1 : pos + 2]:
             case "(":
@@ -171,7 +171,7 @@ class Expansions(Words):
         return parts
 
     def no_hidden_expansion(self, parts: list[Part], start: int) -> None:
-        """Refuse single quotes in arithmetic: bash expands their content there too, which is too subtle to follow."""
+        """Refuse a quoted ``$`` or backquote in arithmetic: bash expands it there in spite of the quotes."""
         for part in parts:
             if isinstance(part, Quoted) and ("$" in part.text or "`" in part.text):
                 self.fail("a quoted expansion in arithmetic", start)
@@ -179,8 +179,8 @@ class Expansions(Words):
                 self.no_hidden_expansion(list(part.parts), start)
 
     def arithmetic(self, start: int) -> Arithmetic | None:
-        """Read from ``((`` to ``))``. None, with nothing read, if the first is closed before the second: then it is a
-        subshell.
+        """Read from ``((`` to ``))``. Return None, with nothing read, if the two are not closed together: then they are nested
+        subshells.
         """
         opened = self.pos
         if opened in self.arithmetic_not:
@@ -203,7 +203,7 @@ class Expansions(Words):
         return Arithmetic(self.make(parts, start))
 
     def not_arithmetic(self) -> Part:
-        """Read ``$((...) ...)``. Bash finds its end by counting parentheses, unlike that of other substitutions."""
+        """Read ``$((...) ...)``. Bash finds its end by counting parentheses, unlike the end of other substitutions."""
         opened = self.pos
         late, self.late = self.late, LATE
         substitution = self.substitution()

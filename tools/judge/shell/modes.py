@@ -1,4 +1,4 @@
-"""Contexts of text: its ends, and the characters that are special in it."""
+"""Contexts of the parser: the characters that end each one, and those that are special in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.judge.shell.tree import Plain, Quoted
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A context. ``run`` matches characters without a meaning; ``ends`` end the text outside of ``opens`` ... ``closes``."""
+    """A context. ``run`` matches characters without special meaning; ``ends`` end the text outside ``opens`` ... ``closes``."""
 
     name: str
     run: Regex[str]
@@ -20,11 +20,11 @@ class Mode:
     opens: str = ""
     closes: str = ""
     quoted: bool = False
-    """True as in double quotes: a backslash only escapes a few characters, and single quotes are characters."""
+    """True as in double quotes: a backslash only escapes a few characters, and single quotes are literal."""
     escapes: str = ""
     """Characters that a backslash escapes, besides a newline."""
     single: bool = True
-    """True if ``'...'`` quotes; otherwise ``'`` is a character."""
+    """True if ``'...'`` quotes; otherwise ``'`` is literal."""
     processes: bool = True
     """True if ``<(...)`` runs commands; if that is unclear, it is refused."""
     globs: bool = False
@@ -35,7 +35,7 @@ def _run(special: str) -> Regex[str]:
     return Regex(f"[^{re.escape(special)}]++")
 
 
-# In double quotes a backslash before most characters is a character itself.
+# In double quotes a backslash before most characters is literal.
 _IN_DOUBLE = Regex(r'(?:[^"\\$`]|\\[^"\\$`\n])++', re.DOTALL)
 _IN_HEREDOC = Regex(r"(?:[^\\$`]|\\[^\\$`\n])++", re.DOTALL)
 _IN_DOUBLE_ARGUMENT = Regex(r"(?:[^\"'\\$`}]|\\[^\"\\$`\n}])++", re.DOTALL)

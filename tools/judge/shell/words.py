@@ -98,7 +98,7 @@ class Words(Cursor):
         return Quoted(match[1])
 
     def literal_quotes(self, mode: Mode) -> str:
-        """Read quotes that are characters yet paired: single ones in ``"${x:-'...'}"``; in a here-document double ones too."""
+        """Read quotes that are literal but must be paired: single in ``"${x:-'...'}"``, in a here-document also double."""
         match = LITERAL_QUOTES.match(self.text, self.pos)
         if not match:
             self.fail(f"quotes inside {mode.name}")

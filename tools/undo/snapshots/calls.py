@@ -278,7 +278,7 @@ def _spans(step: ChangeStep, known: Sequence[ProjectSnapshot]) -> list[tuple[Pro
 
 
 def _pairs(own: Sequence[ProjectSnapshot]) -> list[tuple[ProjectSnapshot, ProjectSnapshot]]:
-    """Return the pairs of snapshots around each run of one call."""
+    """Return the snapshots of one call as pairs, each around one execution of it."""
     return [(one, other) for one, other in pairwise(own) if (one.label, other.label) != (_AFTER, _BEFORE)]
 
 

@@ -81,7 +81,7 @@ class Packs:
         self._empty = None
 
     def drop(self) -> None:
-        """Forget chunks since the last commit, and close the packs."""
+        """Forget the chunks put since the last commit, and close the packs."""
         self._pending.clear()
         self._buffer.clear()
         self._empty = None

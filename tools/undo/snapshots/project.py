@@ -40,7 +40,7 @@ from tools.undo.snapshots.watch import FolderWatcher
 T = TypeVar("T")
 MAX_MB = 2_000
 KEEP_DAYS = 14.0
-_PATIENCE = 3.0  # seconds, of a gate's 10
+_PATIENCE = 3.0  # seconds; a gate may take 10
 
 
 class Project:
@@ -66,7 +66,7 @@ class Project:
         self._tree = ProjectTree({})
         self._last = 0
         self._walked = False
-        """True if every folder is watched since the last walk."""
+        """True if every folder has been watched since the last walk."""
         self._is_walk_due = False
         self._measured = False
         self._known = threading.Event()
@@ -123,7 +123,7 @@ class Project:
 
     def begin(self, *, thorough: bool = False) -> None:
         """Take the first snapshot in the background, and watch the project from then on. A failure is raised by ``take``.
-        ``thorough``: take one even if there is one, as ``take`` does. An earlier ``take`` walks the tree instead.
+        ``thorough``: take one even if there is one, as ``take`` does. If a ``take`` comes first, it walks the tree instead.
         """
         self._is_walk_due = self._is_walk_due or thorough
         threading.Thread(target=self._begin, name="toolcrib-snapshot", daemon=True).start()
@@ -142,7 +142,7 @@ class Project:
     async def take(
         self, label: str, *, turn: int = 0, call_id: str = "", session_id: str = "", thorough: bool = False
     ) -> ProjectSnapshot:
-        """Take a snapshot, after the first one. ``thorough``: walk the tree, which also finds writes through memory maps.
+        """Take a snapshot, after any running one. ``thorough``: walk the tree, which also finds writes through memory maps.
         If the caller is cancelled, the snapshot is kept without its call. Raises SnapshotFailed, and SnapshotRefused if
         the project is too large or the disk too full.
         """
@@ -258,7 +258,7 @@ class Project:
     def drop_compiled(self, since: float) -> None:
         """Delete the modules that Python compiled in the project since a Unix time. Python recreates them.
 
-        It may run one although the source differs, and snapshots do not keep it.
+        Python may run a compiled module although its source differs, and snapshots do not keep compiled modules.
         """
         for path in [path for path in self._tree.skipped if path.rpartition("/")[2] == "__pycache__"]:
             with contextlib.suppress(OSError):  # it no longer exists

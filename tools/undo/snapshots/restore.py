@@ -40,7 +40,7 @@ class ProjectRestorer:
     """
 
     def __init__(self, root: str, tree: ProjectTree, packs: Packs, opened: Collection[str] = ()) -> None:
-        """``opened``: folders that were made unreadable since the changes, so nothing in them changed later; see
+        """``opened``: folders that the changes made unreadable, so nothing in them changed later; see
         ``open_again``.
         """
         self._opened = opened
@@ -313,7 +313,7 @@ def _is_folder(entry: FileEntry | None) -> bool:
 
 
 def _replaces_folder(change: ProjectChange) -> bool:
-    """Return whether a folder is in the place of something else."""
+    """Return whether a folder exists now that was not a folder before the change."""
     return _is_folder(change.after) and not _is_folder(change.before)
 
 

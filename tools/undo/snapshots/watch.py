@@ -1,4 +1,4 @@
-"""Names of changed paths in a tree of folders, by Linux' inotify."""
+"""Names of changed paths in a tree of folders, from Linux's inotify."""
 
 from __future__ import annotations
 

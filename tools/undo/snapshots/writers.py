@@ -1,4 +1,4 @@
-"""Names of the programs that commands left running in the background."""
+"""Commands that left a process running in the background."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class BackgroundWriters:
 
 
 def _now() -> float:
-    """Return the current time of the clock of processes' start times."""
+    """Return the current time on the clock that the start times of processes use."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else 0.0
 
 
