@@ -273,9 +273,7 @@ def set_task_environment(task_id: str, *, cwd: str | None = None, backend: str =
         raise EnvironmentFailed(f"unknown environment {backend!r}; known: {', '.join(known_environments())}")
     with _scopes_lock:
         if task_id in _scopes:
-            raise ToolcribError(
-                f"the task {task_id!r} already runs in another environment: first call end_task({task_id!r}) first"
-            )
+            raise ToolcribError(f"the task {task_id!r} already runs in another environment: call end_task({task_id!r}) first")
         _environments[task_id] = {**options, "cwd": cwd, "backend": backend}
 
 

@@ -176,7 +176,9 @@ class ToolsetCatalog:
 
 def _read(name: str, definition: Mapping[str, Any], source: str) -> Toolset:
     if not isinstance(definition, Mapping):
-        raise ToolsetError(f"toolset {name!r} ({source}): a mapping with description, tools and includes, not {definition!r}")
+        raise ToolsetError(
+            f"toolset {name!r} ({source}): must be a mapping with description, tools and includes, not {definition!r}"
+        )
     unknown = set(definition) - {"description", "tools", "includes"}
     if unknown:
         raise ToolsetError(

@@ -13,7 +13,7 @@ registry.register(
     schema={
         "description": (
             "Keep short notes for later sessions with this user. Note what will matter again and can't be looked up:"
-            " corrections, preferences, how things are done here. No task progress (use todo), secrets or text of others. Notes"
+            " corrections, preferences, how things are done here. No task progress (use todo), secrets or others' text. Notes"
             " are stored at once; this session's prompt does not change."
         ),
         "parameters": {

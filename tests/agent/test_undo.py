@@ -409,7 +409,7 @@ def test_a_change_between_two_calls_of_a_turn_is_not_lost_unseen(person: Person)
     ("put", "why"),
     [
         (lambda path: path.mkdir(), "a folder is there now"),
-        (lambda path: path.symlink_to("/etc/passwd"), "a link is in its way now"),
+        (lambda path: path.symlink_to("/etc/passwd"), "a symbolic link is now in its path"),
         (lambda path: os.mkfifo(path), "a special file is there now"),
     ],
 )
@@ -426,7 +426,7 @@ def test_a_link_in_place_of_a_folder_leads_nowhere(person: Person, tmp_path: Pat
     person.write("d/a", "new")
     shutil.move(person.folder / "d", tmp_path / "elsewhere")
     (person.folder / "d").symlink_to(tmp_path / "elsewhere")
-    assert person.plan(force=True).refused[0].why_not == "a link is in its way now"
+    assert person.plan(force=True).refused[0].why_not == "a symbolic link is now in its path"
     assert (tmp_path / "elsewhere" / "a").read_text() == "new"
 
 

@@ -1,4 +1,4 @@
-"""The context in which a session's calls are judged."""
+"""The context of a session's calls for the judge."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _FILTERS = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwho
 
 
 class Walk(NamedTuple):
-    """A walk through folders. ``starts`` are absolute. ``names`` are patterns, one of which must match; empty: all files do."""
+    """A walk through folders. ``starts`` are absolute. A file matches if one of the patterns ``names`` does, or if there are none."""
 
     starts: Sequence[str]
     names: Sequence[Value]

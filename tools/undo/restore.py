@@ -68,7 +68,7 @@ async def _item(store: UndoStore, environment: Environment, target: UndoTarget, 
     item = UndoItem(target)
     try:
         if await environment.resolve(target.path) != target.path:
-            raise _CantError("a link is in its way now")
+            raise _CantError("a symbolic link is now in its path")
         here = holder_of(environment, target.path)
         if here != target.holder:
             raise _CantError(

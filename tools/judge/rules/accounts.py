@@ -1,4 +1,4 @@
-"""Rows: users, groups, passwords, root rights."""
+"""Rules: users, groups, passwords, root rights."""
 
 from __future__ import annotations
 

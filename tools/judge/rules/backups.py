@@ -1,4 +1,4 @@
-"""Rows: deletion of backups and snapshots."""
+"""Rules: deletion of backups and snapshots."""
 
 from __future__ import annotations
 

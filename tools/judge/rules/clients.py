@@ -1,4 +1,4 @@
-"""Rows: deleting verbs of programs without rows of their own that look like clients of a service or a database."""
+"""Rules: deleting verbs of programs without rows of their own that look like clients of a service or a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: partitioning and wiping disks; volumes, RAID, pools, snapshots; mounting."""
+"""Rules: partitioning and wiping disks; volumes, RAID, pools, snapshots; mounting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: emptying files, completely or partly."""
+"""Rules: emptying files, completely or partly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: secrets and files that leave the machine, and services that issue keys."""
+"""Rules: secrets and files that leave the machine, and services that issue keys."""
 
 from __future__ import annotations
 

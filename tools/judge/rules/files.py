@@ -1,4 +1,4 @@
-"""Rows: deleting, overwriting and discarding files."""
+"""Rules: deleting, overwriting and discarding files."""
 
 from __future__ import annotations
 

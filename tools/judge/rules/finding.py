@@ -1,4 +1,4 @@
-"""Rows: deletions by find and fd."""
+"""Rules: deletions by find and fd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: making file systems on disks and images."""
+"""Rules: making file systems on disks and images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: a folder that a program gets as the person's home, with the settings in it."""
+"""Rules: a folder that a program gets as the person's home, with the settings in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: name lookups, and requests to metadata services and remote builders, which may carry secrets."""
+"""Rules: name lookups, and requests to metadata services and remote builders, which may carry secrets."""
 
 from __future__ import annotations
 

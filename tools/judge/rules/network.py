@@ -1,4 +1,4 @@
-"""Rows: firewall, links and routes, TLS checks, opening the machine to others."""
+"""Rules: firewall, links and routes, TLS checks, opening the machine to others."""
 
 from __future__ import annotations
 

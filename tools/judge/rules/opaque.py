@@ -108,7 +108,7 @@ def _unread(code: Code) -> bool:
 
 
 def _of_file(code: Code) -> tuple[str, str] | None:
-    """Return a finding for a file that cannot be read. A file of which only the folder is unknown (``. "$NVM_DIR/nvm.sh"``) is
+    """Return a finding for a file that cannot be read. A file with only its folder unknown (``. "$NVM_DIR/nvm.sh"``) is
     accepted.
     """
     if code.text.taint & Taint.SECRET:

@@ -121,7 +121,7 @@ RULES = (
         "ask",
         "setcap",
         (count(2) | opt("-r")) & ~opt("-v"),
-        "gives a program rights of root",
+        "changes which of root's rights a program has",
         yes="setcap cap_net_raw+ep tool",
         no="setcap --help",
     ),

@@ -110,7 +110,7 @@ RULES = (
         & opt("--global --system")
         & text(r"\surl\.(?!\S*(?:@|//)([\w.-]+)\S*\.(?:push)?insteadof\s+\S*(?:@|//)\1)\S*\.(?:push)?insteadof\s+\S")
         & ~opt("--get --get-all --unset"),
-        "makes git fetch and push elsewhere than repositories are set to",
+        "makes git fetch from and push to other addresses than the repositories name",
         yes="git config --global url.https://x.test/.insteadOf https://github.com/",
         no=("git config --global --get url.x.insteadOf y", "git config url.x.insteadOf y", "git config --global user.name x"),
     ),
@@ -192,7 +192,7 @@ RULES = (
         "ask-once",
         "git",
         sub("init|clone") & value("--template", ".+"),
-        "brings hooks, which git runs automatically",
+        "installs hooks, which git runs automatically",
         yes=("git init --template=/tmp/x .", "git clone --template /tmp/x a b"),
         no=("git init --template=", "git init -b main ."),
     ),

@@ -173,7 +173,7 @@ RULES = (
         "ask-once",
         "chromium chromium-browser google-chrome brave microsoft-edge chrome",
         word(r"--remote-debugging-address=(?!127|localhost).*"),
-        "opens a browser to other hosts",
+        "lets other hosts control a browser",
         yes="chromium --remote-debugging-address=0.0.0.0",
         no=("chromium --headless --disable-gpu http://localhost:3000", "chromium --remote-debugging-port=9222"),
     ),

@@ -267,7 +267,7 @@ RULES = (
         "ask",
         "loginctl",
         sub("kill-session|kill-user|terminate-session|terminate-user|terminate-seat"),
-        "ends somebody's session",
+        "ends a user's login session",
         yes="loginctl terminate-user bob",
         no="loginctl list-sessions",
     ),

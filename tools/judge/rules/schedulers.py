@@ -117,7 +117,7 @@ RULES = (
             "fs|dfs|namenode|job|application|dfsadmin",
             text(r"-(?:rmr|rm -[rRf]|rm -skipTrash|expunge|format|kill|deleteSnapshot|rm -r)\b|-safemode (?:enter|leave)"),
         ),
-        "stops a cluster, or deletes in its file system",
+        "stops a cluster or a job, or deletes files in its file system",
         yes=("hdfs dfs -rm -r /data", "hadoop fs -rmr /data", "hdfs namenode -format", "ray down cluster.yaml"),
         no=("hdfs dfs -ls /data", "hadoop fs -cat /data/a", "ray status"),
     ),

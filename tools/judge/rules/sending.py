@@ -213,7 +213,7 @@ def _sending(names: str, test: Test, where: Where, yes: Sequence[str], no: Seque
         )
         return () if certain else None
 
-    why = "sends files or unknown data to a host that is new in this command"
+    why = "sends files or unknown data to a host that only this command names"
     return rule("net.upload", "ask", names, test, why, at=hosts, bound=bound, yes=yes, no=no)
 
 

@@ -1,4 +1,4 @@
-"""Rows: stopping services, and turning the machine off."""
+"""Rules: stopping services, and turning the machine off."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ RULES = (
         rclone("delete|purge|sync|rmdirs|cleanup|deletefile|dedupe|move|bisync|backend", ~opt("-n --dry-run -i --interactive"))
         & ~rclone("backend", operand("features|help|versioning", at=0))
         & ~text(r"(?:^| )(?:-n|--dry-run|-i|--interactive)(?: |$)"),
-        "deletes objects in a store, or those missing in the source",
+        "deletes objects in a store, or those missing from the source",
         yes=("rclone purge remote:photos", "rclone sync a remote:b", "rclone delete remote:b --min-age 7d"),
         no=("rclone copy a remote:b", "rclone ls remote:b", "rclone sync -n a remote:b", "rclone --dry-run delete remote:x"),
     ),

@@ -50,7 +50,7 @@ class Commands(Conditionals):
     compounds: ClassVar[Mapping[str, Callable[[Any], Command]]]
     """Readers of compound commands, by the reserved word or parenthesis that starts one."""
     no_compound: ClassVar[frozenset[str]]
-    """Reserved words that start no compound command: those that end one or occur inside one, and ``!``, ``time`` ..."""
+    """Reserved words that start no compound command: the words that end one or occur inside one, and ``!``, ``time`` ..."""
 
     # -- lists
 

@@ -1,4 +1,4 @@
-"""Contexts of the parser: the characters that end each one, and those that are special in it."""
+"""Contexts of the parser: the characters that end each one, and the special ones in it."""
 
 from __future__ import annotations
 

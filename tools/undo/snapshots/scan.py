@@ -32,7 +32,7 @@ from tools.undo.snapshots.watch import FolderWatcher
 MOST_DEEP = 200
 MOST_PATHS = 500_000
 _RACY_NS = 2_000_000_000
-"""Nanoseconds after a change in which a file may change again with the same timestamp, so the next scan reads it again."""
+"""Nanoseconds after a change during which a file may change again with the same timestamp, so the next scan reads it again."""
 _TRIES = 5
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC

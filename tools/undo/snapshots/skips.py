@@ -1,4 +1,4 @@
-"""Folders that snapshots leave out: rebuildable ones, those that ``snapshots.skip`` names, and toolcrib's own."""
+"""Folders that snapshots leave out: rebuildable ones, the folders in ``snapshots.skip``, and toolcrib's own."""
 
 from __future__ import annotations
 
