@@ -15,7 +15,7 @@ _FILTERS = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwho
 
 
 class Walk(NamedTuple):
-    """A walk through folders. ``starts`` are absolute. A file matches if one of the patterns ``names`` does, or if there are none."""
+    """A walk through folders. ``starts`` are absolute. A file matches if a pattern in ``names`` does, or without any."""
 
     starts: Sequence[str]
     names: Sequence[Value]
