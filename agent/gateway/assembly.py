@@ -78,10 +78,7 @@ def assemble_line(
     redactor: Callable[[], Redactor],
     redact: Callable[[str], str],
 ) -> LineParts:
-    """Return the parts of a platform's line.
-
-    ``status`` describes the whole gateway; ``redactor`` and ``redact`` remove the secrets that are known at the time.
-    """
+    """Return the parts of a platform's line. ``redactor`` and ``redact`` remove the secrets that are known at the time."""
     store, traits = crib.store, platform.traits
     outbox = Outbox(platform, store, redactor)
     quotas, chats = Quotas(config, store), KnownChats(name, store)

@@ -58,9 +58,8 @@ in the chat:
   !git status                      runs your command unasked and sends its output to the model; !!git status does not send it
   what does @src/main.py do?       attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
-  /keys  /theme [NAME]  /show N  /cost  /memory  /context  /compress [WISH]  /new  /fork [N]  /init  /sessions  /resume ID
-  /title [TEXT]  /export [FILE]  /approvals [revoke ID]  /delegates [stop ID]
-  /env  /quit
+  /keys  /theme [NAME]  /show N  /cost  /memory  /context  /compress [TEXT]  /new  /fork [N]  /init  /sessions  /resume ID
+  /title [TEXT]  /export [FILE]  /approvals [revoke ID]  /delegates [stop ID]  /env  /quit
   Messages that you type during a run are queued. Alt-S sends the message with the next tool results, Ctrl-C interrupts the run.
   A !command waits for the model's shell to be free. /keys lists all keys.
 

@@ -322,7 +322,7 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
         ({"memory": "1m"}, "the docker engine reports: Minimum memory limit .*: raise memory"),
         ({"pids": 1}, "nothing was run: raise pids, which is only 1$"),
         ({"mounts": "x"}, "takes a list"),
-        ({"network": "host"}, "another's"),
+        ({"network": "host"}, "another container's"),
         ({"keep": "maybe"}, "use remove, reuse"),
         ({"colour": "red"}, "colour"),
     ],
