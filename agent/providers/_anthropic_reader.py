@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, fault_of_end, held_back, new_event, read_arguments
-from agent.providers._events import EventReader, counts, whole
+from agent.providers._events import EventReader, counts, latest, whole
 from toolcrib.contract.session import ProviderTurn, StreamEvent
 from toolcrib.contract.types import ToolCall
 
@@ -213,7 +213,7 @@ class AnthropicReader(EventReader):
     def _count(self, usage: Any) -> None:
         if not isinstance(usage, dict):
             return
-        self._counted.update({key: value for key, value in usage.items() if value is not None})
+        self._counted = latest(self._counted, usage)
         found = self._counted
         details = found.get("output_tokens_details")
         found_counts = counts(

@@ -172,8 +172,17 @@ def whole(parts: Sequence[str]) -> str:
 
 
 def counts(**found: Any) -> dict[str, int]:
-    """Return the token counts that the server gave."""
-    return {name: count for name, count in found.items() if type(count) is int}
+    """Return the token counts that the server gave; a negative one counts as 0."""
+    return {name: max(0, count) for name, count in found.items() if type(count) is int}
+
+
+def latest(counted: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """Return ``counted`` with the newer counts, of which zero, negative and missing ones replace no earlier one."""
+    return counted | {
+        name: count
+        for name, count in found.items()
+        if name not in counted or not (count is None or (type(count) is int and count <= 0))
+    }
 
 
 def _nobody(event: StreamEvent) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from agent.providers._calls import CUT_OFF, MAX_CALLS, UNREADABLE, bounded, fault_of_end, held_back, new_event
-from agent.providers._events import EventReader, whole
+from agent.providers._events import EventReader, counts, latest, whole
 from agent.providers._gemini_args import BadPiece, PartialArgs
 from agent.providers._images import drawn_in
 from toolcrib.contract.errors import BadRequest
@@ -138,7 +138,7 @@ class GeminiReader(EventReader):
         elif not self._known(chunk):
             raise self._broken("sent something that is not a Gemini reply", json.dumps(chunk, default=str))
         if type(usage := chunk.get("usageMetadata")) is dict:
-            if (names := [*usage]) != self._usage_names:
+            if (names := [*usage]) != self._usage_names or _has_none(usage):
                 self._count()
                 self._usage_names = names
             self._last_usage = usage  # every piece has one; they are summed up at the end
@@ -150,7 +150,7 @@ class GeminiReader(EventReader):
 
     def _count(self) -> None:
         usage, self._last_usage = self._last_usage, {}
-        self._counted.update({name: usage[key] for name, key in _COUNTS if type(usage.get(key)) is int})
+        self._counted = latest(self._counted, counts(**{name: usage.get(key) for name, key in _COUNTS}))
 
     def _sum_up(self) -> dict[str, int]:
         self._count()
@@ -359,3 +359,8 @@ class GeminiReader(EventReader):
         if call.fault is not None:
             return ToolCall(call.id, call.shown, {UNREADABLE: "".join(call.texts)}, call.fault)
         return ToolCall(call.id, call.shown, args)
+
+
+def _has_none(usage: dict[str, Any]) -> bool:
+    """Return whether a count is 0 or negative, which must not replace an earlier one."""
+    return any(type(count) is int and count <= 0 for count in usage.values())

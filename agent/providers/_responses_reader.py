@@ -10,7 +10,7 @@ import json
 from typing import Any, Literal, TypeAlias
 
 from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, fault_of_end, held_back, new_event, read_arguments
-from agent.providers._events import EventReader, counts, whole
+from agent.providers._events import EventReader, counts, latest, whole
 from agent.providers._images import drawn_in
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.session import ProviderTurn, StreamEvent
@@ -245,12 +245,13 @@ class ResponsesReader(EventReader):
             self.response_id = response_id
         usage = response.get("usage")
         if isinstance(usage, dict):
-            self.usage = counts(
+            found = counts(
                 input=usage.get("input_tokens"),
                 output=usage.get("output_tokens"),
                 cached=_inner(usage, "input_tokens_details", "cached_tokens"),
                 reasoning=_inner(usage, "output_tokens_details", "reasoning_tokens"),
             )
+            self.usage = latest(self.usage, found)
 
     def _call(self, item: _Item) -> ToolCall:
         raw = item.arguments()
