@@ -17,8 +17,8 @@ T = TypeVar("T")
 class RetryPolicy:
     """Limits of retries: ``attempts`` in all. Waits double from ``first`` seconds up to ``longest``.
 
-    Each wait is shortened randomly by up to a half. A server's own ``retry_after`` takes precedence; one longer than
-    ``patience`` seconds ends the retries.
+    Each wait is shortened randomly by up to a half. A server's own ``retry_after`` takes precedence, unless it is 0, as for
+    a time in the past; one longer than ``patience`` seconds ends the retries.
     """
 
     attempts: int = 4
@@ -30,7 +30,7 @@ class RetryPolicy:
         """Return the seconds before the next attempt after ``attempt`` (from 1), or None to stop."""
         if not error.retryable or attempt >= self.attempts:
             return None
-        if error.retry_after is not None:
+        if error.retry_after:
             return error.retry_after if error.retry_after <= self.patience else None
         return min(self.longest, self.first * 2.0 ** (attempt - 1)) * _spread()
 

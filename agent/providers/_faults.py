@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,7 +30,17 @@ _TOO_LONG = Regex(
     r"|string_above_max_length",
     re.IGNORECASE,
 )
-_SPENT = Regex(r"insufficient_quota|exceeded your current quota, please check your plan|billing_hard_limit", re.IGNORECASE)
+_SPENT = Regex(
+    r"insufficient[_ -](account[_ -])?(quota|balance|credits?|funds?)|not[_ -]enough[_ -](balance|credits?|funds?)"
+    r"|(balance|credits?|funds?) ((is|are|(has|have) been) )?(insufficient|too low|not enough|exhausted|depleted|used up|empty)"
+    r"|(\bno|out of|used all( available)?) (account )?(balance|credits?|funds?)\b|no resource package|in arrears|arrearage"
+    r"|exceeded your current quota, please check your plan|exceeded_current_quota|billing_hard_limit"
+    r"|(spending|spend|billing|credit) limit|check your (account )?balance|suspended.{0,60}(plan|billing|balance|payment)"
+    r"|余额不足|欠费",
+    re.IGNORECASE,
+)
+"""An account without money, in the words of vendors: a later request would be refused too."""
+
 _WAIT = Regex(r"(?:try again|retry(?:ing)?) (?:in|after) ((?:\d+(?:\.\d+)?\s*(?:ms|m|h|s|seconds?|minutes?)\s*)+)", re.IGNORECASE)
 _RETRY_DELAY = Regex(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
 _AMOUNT = Regex(r"(\d+(?:\.\d+)?)\s*(ms|seconds?|minutes?|s|m|h)", re.IGNORECASE)
@@ -62,12 +72,21 @@ class UnreadableReply(StreamBroken):
 
 
 def from_status(
-    status: int, body: str, headers: Mapping[str, str] | None = None, *, server: str = "the server", key: str = ""
+    status: int,
+    body: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    server: str = "the server",
+    key: str = "",
+    clean: Callable[[str], str] = str,
 ) -> ProviderError:
-    """Return the error for a response that is not 2xx. ``server`` is its name; ``key`` describes the key that was sent."""
+    """Return the error for a response that is not 2xx.
+
+    ``server`` is its name; ``key`` describes the key that was sent, and ``clean`` removes it from texts that are shown.
+    """
     fields = error_fields(_parsed(body))
     said = _message(fields) or body.strip()
-    return _error(status, fields, said, body, headers or {}, server, key)
+    return _error(status, fields, said, body, headers or {}, server, key, clean)
 
 
 def from_object(error: Any, *, text: str = "", server: str = "the server") -> ProviderError:
@@ -75,7 +94,7 @@ def from_object(error: Any, *, text: str = "", server: str = "the server") -> Pr
     fields = error_fields(error) or {"message": str(error)}
     status = _status_in(fields)
     body = json.dumps(error, ensure_ascii=False, default=str)
-    found = _error(status, fields, _message(fields) or body, body, {}, server, "")
+    found = _error(status, fields, _message(fields) or body, body, {}, server, "", str)
     found.text = text
     return found
 
@@ -121,11 +140,19 @@ def retry_after(headers: Mapping[str, str], body: str = "", *, now: datetime | N
 
 
 def _error(
-    status: int, fields: dict[str, Any], said: str, body: str, headers: Mapping[str, str], server: str, key: str
+    status: int,
+    fields: dict[str, Any],
+    said: str,
+    body: str,
+    headers: Mapping[str, str],
+    server: str,
+    key: str,
+    clean: Callable[[str], str],
 ) -> ProviderError:
+    kind, message = _kind(status, fields, said)  # from the server's own text: a key may be a word of it
+    said = clean(said)
     shown = said if len(said) <= MAX_SHOWN else said[:MAX_SHOWN] + " ..."
     told = f"{status}: {shown}" if status else shown
-    kind, message = _kind(status, fields, said)
     wait = retry_after(headers, body) if issubclass(kind, (RateLimited, Overloaded)) else None
     if kind is AuthFailed:
         message = message.format(key=key or "no key was sent; name the variable that holds it with --api-key-env NAME")
@@ -133,9 +160,9 @@ def _error(
     return kind(
         f"{server} {message} ({told})",
         status=status,
-        body=body[:MAX_SHOWN],
+        body=clean(body)[:MAX_SHOWN],
         retry_after=wait,
-        failed_generation=generation if isinstance(generation, str) else None,
+        failed_generation=clean(generation) if isinstance(generation, str) else None,
     )
 
 
@@ -143,9 +170,9 @@ def _kind(status: int, fields: Mapping[str, Any], said: str) -> tuple[type[Provi
     marks = " ".join(str(fields.get(name) or "") for name in ("code", "type", "status"))
     if status not in (401, 403, 429) and (status == 413 or _TOO_LONG.search(marks) or _TOO_LONG.search(said)):
         return ContextTooLong, "reports that the conversation is too long for the model"
+    if status in (0, 429) and (_SPENT.search(marks) or _SPENT.search(said)):
+        return QuotaSpent, "reports that the account's quota is spent: check its plan and billing"
     if status == 429 or (not status and re.search(r"rate_?limit|quota|RESOURCE_EXHAUSTED", marks, re.IGNORECASE)):
-        if _SPENT.search(marks) or _SPENT.search(said):
-            return QuotaSpent, "reports that the account's quota is spent: check its plan and billing"
         return RateLimited, "asks for fewer requests"
     if status in (401, 403) or (not status and re.search(r"authentication|invalid_api_key|permission", marks, re.IGNORECASE)):
         return AuthFailed, "refused the key: {key}"

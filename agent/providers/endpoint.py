@@ -27,6 +27,8 @@ class ModelInfo:
 
 _PATHS = ("/chat/completions", "/responses", "/messages")
 _PORTS = {"http": 80, "https": 443}
+_KEY = 8
+"""Characters of the shortest key that is secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,14 @@ def read_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(f"{endpoint.key_env} does not contain a key: it has spaces or special characters")
     return key
+
+
+def without_key(text: str, key: str | None) -> str:
+    """Return ``text`` without the key, which some servers repeat.
+
+    A key of less than 8 characters stays: it is a placeholder, such as "none", that may be part of any word.
+    """
+    return text.replace(key, "[key]") if key and len(key) >= _KEY else text
 
 
 def is_loopback(host: str) -> bool:

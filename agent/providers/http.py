@@ -15,7 +15,7 @@ from agent.providers._coding import ACCEPTED, decoded
 from agent.providers._faults import EndlessReply, from_status
 from agent.providers._pace import HttpLimits, Pace, no_reply
 from agent.providers.clients import ClientPool, SharedClient, shared_clients
-from agent.providers.endpoint import Endpoint, read_key
+from agent.providers.endpoint import Endpoint, read_key, without_key
 from toolcrib.contract.errors import BadRequest, ConnectionFailed, ProviderError, StreamBroken
 from toolcrib.contract.namedtuple import NamedTuple
 
@@ -166,22 +166,22 @@ class HttpClient:
 
     async def _refusal(self, reply: Reply) -> ProviderError:
         status, server = reply.status, self.endpoint.server
-        body = self.clean(await reply.beginning(_MAX_ERROR))
+        body = await reply.beginning(_MAX_ERROR)
         if 300 <= status < 400:
             where = _bare(reply.headers.get("location", "nowhere"))
             text = (
                 f"{server} redirects to {where}, which toolcrib does not follow. If you trust that address, make it the base URL"
             )
-            return BadRequest(f"{text} ({status})", status=status, body=body)
+            return BadRequest(f"{text} ({status})", status=status, body=self.clean(body))
         key = "" if self.endpoint.key_env is None else f"check the key in {self.endpoint.key_env}, and that it may use this model"
-        found = from_status(status, body, reply.headers, server=server, key=key)
+        found = from_status(status, body, reply.headers, server=server, key=key, clean=self.clean)
         if status == 404:
             found.args = (f"{found}; check the base URL ({_bare(self.endpoint.base_url)}) and the model's name",)
         return found
 
     def clean(self, text: str) -> str:
         """Return ``text`` without the key, which some servers repeat."""
-        return text if self._key is None else text.replace(self._key, "[key]")
+        return without_key(text, self._key)
 
 
 class Reply:

@@ -201,6 +201,14 @@ def test_a_server_that_recovers_is_asked_again(crib: Crib) -> None:
     assert waits[1].seconds == 0.01
 
 
+def test_a_server_that_names_a_time_in_the_past_gets_a_moment(crib: Crib) -> None:
+    """Its clock may be wrong: asked at once, all its clients would come back together."""
+    policy = RetryPolicy(first=2.0)
+    assert 1.0 <= (policy.wait(1, RateLimited("slow down", retry_after=0.0)) or 0) <= 2.0
+    assert 2.0 <= (policy.wait(2, Overloaded("busy", retry_after=0.0)) or 0) <= 4.0
+    assert policy.wait(4, RateLimited("slow down", retry_after=0.0)) is None
+
+
 @pytest.mark.parametrize("error", [AuthFailed("no key"), ContextTooLong("too long"), BadRequest("no")])
 def test_what_asking_again_can_not_help_is_raised_at_once(crib: Crib, error: Exception) -> None:
     """000-42"""
