@@ -9,9 +9,11 @@ from typing import Any
 from agent.providers._history import NO_RESULT, History, encode
 from agent.providers._images import NO_IMAGES, Pictured, chat_content, chat_from_tools
 from agent.providers._names import WireNames
+from agent.providers._reasoning import DEMANDED, FIELDS, ReasoningBack
 from toolcrib.contract.image import Image
 
-_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+_NO_REASONING = encode(" ")
+"""For a message without reasoning, if the server requires it; DeepSeek V4 refuses empty text too."""
 
 
 class ChatMessages(History):
@@ -20,9 +22,14 @@ class ChatMessages(History):
     def __init__(self, names: WireNames, model: str) -> None:
         super().__init__(names, model)
         self._sent: list[bytes] = []
-        self._reasoned: dict[int, bytes] = {}  # messages since the user's last one, with their reasoning
+        self._reasoned: dict[int, dict[str, bytes]] = {}  # of each message of the model, as its reply carried it
         self._open: list[str] = []
         self.ids: set[str] = set()  # of all calls so far
+
+    @property
+    def carried(self) -> set[str]:
+        """Return the fields of reasoning that the model's messages have."""
+        return set().union(*self._reasoned.values())
 
     def system(self, text: str) -> None:
         self._close_calls()
@@ -30,18 +37,16 @@ class ChatMessages(History):
 
     def user(self, text: str, images: Sequence[Image] = ()) -> None:
         self._close_calls()
-        self._reasoned.clear()
         self._add({"role": "user", "content": chat_content(text, images)})
 
     def assistant(self, message: Mapping[str, Any]) -> None:
-        """Add a native message. Its reasoning is sent back only if the server requires it (see ``joined``)."""
+        """Add a native message, with its reasoning."""
         self._close_calls()
-        bare = {key: value for key, value in message.items() if key not in _REASONING}
+        bare = {key: value for key, value in message.items() if key not in FIELDS}
         calls = bare.get("tool_calls") or []
         if not (bare.get("content") or calls or bare.get("images")):
             return  # an empty reply: servers refuse it in a history
-        if len(bare) < len(message):
-            self._reasoned[len(self._sent)] = encode(message)
+        self._reasoned[len(self._sent)] = {key: encode(message[key]) for key in FIELDS if message.get(key) is not None}
         self._add(bare)
         self._open = [call["id"] for call in calls]
         self.ids.update(self._open)
@@ -58,12 +63,17 @@ class ChatMessages(History):
         if shown:
             self._add({"role": "user", "content": chat_from_tools(shown)})
 
-    def joined(self, *, with_reasoning: bool) -> bytes:
-        """Return the messages as a JSON list. ``with_reasoning``: include the model's reasoning since the user's last message."""
+    def joined(self, back: ReasoningBack) -> bytes:
+        """Return the messages as a JSON list, with the reasoning that the server gets back."""
         self._close_calls()
-        if with_reasoning and self._reasoned:
-            return b"[" + b",".join([self._reasoned.get(place, one) for place, one in enumerate(self._sent)]) + b"]"
-        return b"[" + b",".join(self._sent) + b"]"
+        sent = self._sent.copy()
+        for place, carried in self._reasoned.items():
+            if back.is_demanded:
+                texts = (carried.get(DEMANDED), carried.get("reasoning"), _NO_REASONING)
+                carried = {**carried, DEMANDED: next(text for text in texts if text not in (None, b'""'))}
+            if fields := [encode(key) + b":" + value for key, value in carried.items() if back.sends(key)]:
+                sent[place] = b",".join([sent[place][:-1], *fields]) + b"}"
+        return b"[" + b",".join(sent) + b"]"
 
     def _recorded_reply(self, record: Mapping[str, Any]) -> None:
         self.assistant(self._native(record))

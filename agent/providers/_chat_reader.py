@@ -10,8 +10,9 @@ import json
 from typing import Any
 
 from agent.providers._calls import CallReader, fault_of_end, held_back, new_event
-from agent.providers._events import EventReader, counts
+from agent.providers._events import EventReader, counts, latest
 from agent.providers._images import drawn_in_chat
+from agent.providers._reasoning import DetailReader
 from toolcrib.contract.session import ProviderTurn, StreamEvent
 
 _FINISH = {
@@ -29,19 +30,28 @@ _PLAIN = frozenset({"role", "content"})
 
 
 class ChatReader(EventReader):
-    """See EventReader. Calls keep the server's ids if they are new: some servers count from 0 in each reply."""
+    """See EventReader. Calls keep the server's ids if they are new: some servers count from 0 in each reply.
+
+    A call in ``function_call``, the field before ``tool_calls``, is read in a stream, and in a body if ``sent_tools``: without
+    tools, a body with it answers a request for the functions of another program.
+    """
+
+    sent_tools = False
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._reasoning_key = ""
-        self._details: list[Any] = []
+        self._empty_key = ""  # of reasoning that is empty text: DeepSeek requires it back too
+        self._details = DetailReader()
         self._images: list[Any] = []
         self._calls = CallReader(self._on_event, self._name_of, self._ids)
         self._finish = ""
+        self._reads_legacy = True
+        self._is_legacy = False  # the call came as function_call
 
     @property
     def size(self) -> int:
-        return super().size + self._calls.size + len(self._details) + len(self._images)
+        return super().size + self._calls.size + self._details.size + len(self._images)
 
     @property
     def ended(self) -> bool:
@@ -53,6 +63,7 @@ class ChatReader(EventReader):
             if isinstance(body, dict) and (body.get("object") == "error" or "detail" in body):
                 self._raise_error(body)
             raise self._broken("answered with something that is not a chat completion", json.dumps(body, default=str))
+        self._reads_legacy = self.sent_tools
         self._take(body)
         self.done = True
 
@@ -68,10 +79,10 @@ class ChatReader(EventReader):
         message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
         if native:
             message["tool_calls"] = native
-        if self._reasoning_key:
-            message[self._reasoning_key] = self.reasoning
-        if self._details:
-            message["reasoning_details"] = self._details
+        if key := self._reasoning_key or self._empty_key:
+            message[key] = self.reasoning if self._reasoning_key else ""
+        if details := self._details.finish():
+            message["reasoning_details"] = details
         if self._images:
             message["images"] = self._images
         images = drawn_in_chat(self._images)
@@ -128,16 +139,26 @@ class ChatReader(EventReader):
         """Read the parts of a delta that are less common than text."""
         for key in ("reasoning_content", "reasoning"):
             reasoning = delta.get(key)
-            if isinstance(reasoning, str) and reasoning:
+            if reasoning == "":
+                self._empty_key = self._empty_key or key
+            elif isinstance(reasoning, str):
                 self._reasoning_key = self._reasoning_key or key
                 self._emit("thinking_delta", reasoning)
                 break
         if details := delta.get("reasoning_details"):
-            self._details.extend(details if isinstance(details, list) else [details])
+            self._details.feed(details)
         if type(images := delta.get("images")) is list:
             self._images += [one for one in images if one not in self._images]  # the last piece may repeat all of them
         if tool_calls := delta.get("tool_calls"):
             self._calls.feed(tool_calls if isinstance(tool_calls, list) else [tool_calls])
+        elif (
+            self._reads_legacy
+            and isinstance(legacy := delta.get("function_call"), dict)
+            and (legacy.get("name") or legacy.get("arguments"))
+            and (self._is_legacy or not self._calls.calls)  # beside tool_calls it repeats a call
+        ):
+            self._is_legacy = True
+            self._calls.feed([{"index": 0, "function": legacy}])
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal and not delta.get("content"):
             self._emit("assistant_delta", refusal)
@@ -174,7 +195,7 @@ class ChatReader(EventReader):
             inner = usage.get(group)
             if isinstance(inner, dict) and inner.get(key):
                 found[name] = inner[key]
-        self.usage.update(counts(**found))
+        self.usage = latest(self.usage, counts(**found))
 
 
 def _part_text(value: Any) -> str:

@@ -9,6 +9,7 @@ from agent.providers._chat_messages import ChatMessages
 from agent.providers._history import encode
 from agent.providers._images import Pictured, carried, chat_from_tools, pictured, pictured_record
 from agent.providers._names import WireNames
+from agent.providers._reasoning import ReasoningBack
 from toolcrib.contract.session import ExecutedCall, TextProtocol
 from toolcrib.contract.types import ToolCall
 
@@ -38,9 +39,9 @@ class TextMessages(ChatMessages):
                 super().records([record], skip_system=skip_system)
                 skip_system = skip_system and record.get("role") == "system"
 
-    def joined(self, *, with_reasoning: bool) -> bytes:
+    def joined(self, back: ReasoningBack) -> bytes:
         if self.tool_role or not self._as_user:
-            return super().joined(with_reasoning=with_reasoning)
+            return super().joined(back)
         return b"[" + b",".join([self._as_user.get(place, one) for place, one in enumerate(self._sent)]) + b"]"
 
     def _append(self, messages: Sequence[Mapping[str, Any]], shown: Pictured) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,22 +11,20 @@ from agent.providers._history import encode
 from agent.providers._http_session import HttpSession, function_of, schema_named
 from agent.providers._images import pictured
 from agent.providers._names import WireNames
+from agent.providers._reasoning import ReasoningBack
 from agent.providers.http import HttpClient
 from toolcrib.contract.image import Image
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from tools.dispatch.json_results import as_json
 
-_WANTS_REASONING = Regex(r"deepseek|kimi|moonshot|minimax", re.IGNORECASE)
-"""Servers that refuse a message with calls, within one task, without the reasoning before it."""
-
 
 class OpenAIChatSession(HttpSession):
     """A conversation: ``say`` something, then ``stream_turn``. A failed turn may be retried: only whole turns enter the history.
 
     ``records`` is a stored conversation to resume. ``extra`` are further fields of every request (temperature, seed, ...). If a
-    server refuses a field that not all know (stream_options, max_tokens, stream), the request is repeated without it, and the
-    field is left out from then on. All methods belong to one event loop.
+    server refuses a field that not all know (stream_options, max_tokens, stream, reasoning), the request is repeated without it,
+    and the field is left out from then on. All methods belong to one event loop.
     """
 
     path = "chat/completions"
@@ -56,7 +53,7 @@ class OpenAIChatSession(HttpSession):
         self._max_tokens = max_tokens
         self._limit_field = "max_tokens"
         self._stream_options = True
-        self._reasoning_back = bool(_WANTS_REASONING.search(f"{self._server} {model}"))
+        self._reasoning = ReasoningBack(self._server)
         self._extra = dict(extra or {})
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
@@ -69,7 +66,9 @@ class OpenAIChatSession(HttpSession):
     # -- the wire ------------------------------------------------------------------------------------------------------
 
     def _reader(self, on_event: OnEvent) -> ChatReader:
-        return ChatReader(on_event, self._names.own, server=self._server, taken=self._messages.ids)
+        reader = ChatReader(on_event, self._names.own, server=self._server, taken=self._messages.ids)
+        reader.sent_tools = bool(self._tools)
+        return reader
 
     def _took(self, turn: ProviderTurn) -> None:
         self._messages.assistant(turn.assistant_turn)
@@ -83,7 +82,7 @@ class OpenAIChatSession(HttpSession):
         if self._tools:
             fields.update(self._steer.choice())
         fields.update({**self._steer.format(), **self._extra})
-        messages = self._messages.joined(with_reasoning=self._reasoning_back)
+        messages = self._messages.joined(self._reasoning)
         tools = b',"tools":' + self._tools if self._tools else b""
         # constant parts go first: a cache that compares requests as bytes then covers the tools too
         return encode(fields)[:-1] + tools + b',"messages":' + messages + b"}"
@@ -101,10 +100,8 @@ class OpenAIChatSession(HttpSession):
             self._stream_options = False
         elif self._max_tokens is not None and self._limit_field == "max_tokens" and "max_completion_tokens" in said:
             self._limit_field = "max_completion_tokens"
-        elif not self._reasoning_back and "reasoning_content" in said and ("passed back" in said or "missing" in said):
-            self._reasoning_back = True
         else:
-            return False
+            return self._reasoning.adapt(said, self._messages.carried)
         return True
 
     def _tool(self, function: Mapping[str, Any]) -> dict[str, Any]:
