@@ -56,7 +56,7 @@ def explained(error: ToolcribError) -> str:
     text = tame(str(error)) if kind in _PLAIN or isinstance(error, ToolError) else f"{kind}: {tame(str(error))}"
     if isinstance(error, RateLimited) and not error.retryable:
         return text  # waiting does not help
-    if isinstance(error, RateLimited | Overloaded) and error.retry_after is not None:
+    if isinstance(error, RateLimited | Overloaded) and error.retry_after:
         return f"{text}\n  Wait {_span(error.retry_after)}, as the server asks, then send the message again."
     if isinstance(error, ConnectionFailed) and not error.retryable:
         return f"{text}\n  {_SILENT}"

@@ -177,7 +177,7 @@ def counts(**found: Any) -> dict[str, int]:
 
 
 def latest(counted: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """Return ``counted`` with the newer counts, of which zero, negative and missing ones replace no earlier one."""
+    """Return ``counted`` with the newer counts. A count of zero or less, or None, does not replace an earlier one."""
     return counted | {
         name: count
         for name, count in found.items()

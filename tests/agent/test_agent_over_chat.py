@@ -193,3 +193,20 @@ def test_a_cut_stream_runs_none_of_its_calls(start: Start, tmp_path: Path) -> No
         agent.ask("one")
     assert not (tmp_path / "a.txt").exists()
     assert agent.ask("two").text == "Here."
+
+
+def test_reasoning_goes_back_in_later_questions_and_other_processes(start: Start, tmp_path: Path) -> None:
+    """DeepSeek V4 refuses a message with a call, in any later request, without its reasoning."""
+    thought = delta(role="assistant", content=None, reasoning_content=""), delta(reasoning_content="I must write.")
+    first = ChatServer.stream(*thought, call(json.dumps(WRITE), index=0, id="c1"), delta("tool_calls"))
+    agent, server = start(first, ChatServer.text("Done."), ChatServer.text("Twice."))
+    agent.ask("write")
+    agent.ask("again")
+    session = agent.session.identity.session_id
+    agent.close()
+    with ChatServer(ChatServer.text("Thrice.")) as other:
+        with Agent(model="m", base_url=other.base_url, project_dir=tmp_path, resume=session) as resumed:
+            resumed.ask("again")
+        for sent in (*server.requests[1:], *other.requests):
+            [called] = [one for one in sent["messages"] if one.get("tool_calls")]
+            assert called["reasoning_content"] == "I must write."

@@ -1,0 +1,71 @@
+"""Refusals of a server: which ones a later request may not get, and errors without the key."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent.providers import Endpoint, HttpClient
+from agent.providers.openai_chat import OpenAIChatSession
+from tests.agent.providers.documented import refuse
+from toolcrib import AuthFailed, BadRequest, ContextTooLong, Overloaded, ProviderError, RateLimited
+from toolcrib.testing import ChatServer, Response
+
+
+async def _ask(server: ChatServer, key: str = "") -> None:
+    endpoint = Endpoint(server.base_url, "m", "K" if key else None)
+    session = OpenAIChatSession(HttpClient(endpoint, {"K": key}), model="m", stream=False)
+    session.say("hello")
+    try:
+        await session.stream_turn(lambda event: None)
+    finally:
+        await session.close()
+
+
+@pytest.mark.parametrize(
+    ("refusal", "retryable"),
+    [
+        (refuse("You exceeded", 429, code="insufficient_quota"), False),
+        (refuse("Insufficient balance or no resource package. Please recharge.", 429, code="1113"), False),
+        (refuse("余额不足或无可用资源包,请充值。", 429, code="1113"), False),
+        (refuse("Your credit balance is too low to access the API", 429), False),
+        (refuse("Your account is suspended, please check your plan and billing details", 429), False),
+        (refuse("You exceeded your token quota, please check your account balance", 429), False),
+        (refuse("Your team has used all available credits or reached its monthly spending limit", 429), False),
+        (refuse("x", 429, type="exceeded_current_quota_error"), False),
+        (ChatServer.stream({"error": {"code": "1113", "message": "Insufficient balance"}}), False),
+        (refuse("Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free requests per day", 429), True),
+        (
+            refuse("Rate limit reached: Limit 30000, Used 20000. Try again in 10s. Visit /account/billing to add a card", 429),
+            True,
+        ),
+        (refuse("Your account reached its maximum of 3 requests a minute, please try again after 1 seconds", 429), True),
+    ],
+)
+def test_an_account_without_money_is_not_asked_again(refusal: Response, retryable: bool) -> None:
+    with ChatServer(refusal) as server, pytest.raises(RateLimited) as caught:
+        asyncio.run(_ask(server))
+    assert caught.value.retryable is retryable
+
+
+@pytest.mark.parametrize(
+    ("key", "refusal", "kind", "shown"),
+    [
+        ("length", refuse("maximum context length is 8192", code="context_length_exceeded"), ContextTooLong, "context length is"),
+        ("sk", refuse("task failed", 500), Overloaded, "task failed"),
+        ("context_length_exceeded", refuse("x", code="context_length_exceeded"), ContextTooLong, "(400: x)"),
+        ("stream_options", refuse("Unknown: stream_options"), BadRequest, "Unknown: [key]"),
+        ("12345678", refuse("Wrong key 12345678", 401), AuthFailed, "Wrong key [key]"),
+        ("1234567", refuse("Wrong key 1234567", 401), AuthFailed, "Wrong key 1234567"),
+        ("12345678", refuse("x" * 1996 + "12345678", 400), BadRequest, "x[key ..."),
+    ],
+)
+def test_the_key_is_removed_from_errors_after_they_are_classified(
+    key: str, refusal: Response, kind: type[ProviderError], shown: str
+) -> None:
+    """The key is a word of the error in the first rows; one of less than 8 characters is no secret and stays."""
+    with ChatServer(refusal) as server, pytest.raises(kind) as caught:
+        asyncio.run(_ask(server, key))
+    assert shown in str(caught.value)
+    assert len(key) < 8 or key not in f"{caught.value!r} {caught.value.body}"
