@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _COMPRESS = "\n  /compress  summarise its middle"
 _OFFER = """\
-{full}. The session is stored. To continue:{compress}
+{full}. The session continues if you free space:{compress}
   /fork [N]  a session with its end
   /new       an empty session
   /export    a file with all of it

@@ -135,7 +135,7 @@ FAULTS = [
     (
         ChatServer.body({"error": {"message": "slow down"}}, 429, headers={"Retry-After": "900"}),
         "RateLimited",
-        "Wait 15 min, as it asks",
+        "Wait 15 min, as the server asks",
     ),
     (ChatServer.body({"error": {"message": "bad key"}}, 401), "AuthFailed", "--api-key-env"),
     (
@@ -184,7 +184,7 @@ def test_a_short_wait_is_told_and_waited_for(talking: Any, server: ChatServer) -
     talking.sees(r"^Now then\.$")
     screen = talking.at_prompt()
     assert "slow down" in screen
-    assert "asking again in 0.2 s" in screen
+    assert "retrying in 0.2 s" in screen
 
 
 def test_ctrl_c_interrupts_the_answer_and_keeps_the_session(talking: Any, server: ChatServer) -> None:
@@ -203,7 +203,7 @@ def test_ctrl_c_interrupts_a_wait_for_the_server(talking: Any, server: ChatServe
     busy = ChatServer.body({"error": {"message": "slow down"}}, 429, headers={"Retry-After": "50"})
     server.responses += [busy, ChatServer.text("Now then.")]
     talking.types("hello")
-    talking.sees(r"asking again in 50\.0 s")
+    talking.sees(r"retrying in 50\.0 s")
     talking.presses("c")
     talking.sees(r"interrupted; the session is kept")
     talking.at_prompt()
@@ -250,7 +250,7 @@ def test_a_killed_chat_goes_on(sit_down: Any, server: ChatServer, project: Path)
     _gone(int(pid.read_text()))
     server.responses += [ChatServer.text("You are Ada.")]
     again = sit_down("chat", *where, "--continue")
-    screen = again.at_prompt()
+    screen = again.at_prompt().replace("still be\nrunning", "still be running")
     call = "💻 terminal runs echo $$ > pid; exec sleep 100  interrupted; it may have run, or may still be running"
     for line in ("> I am Ada", "Hello Ada.", "> wait", call):
         assert line in screen
@@ -282,13 +282,13 @@ def test_the_model_is_switched_in_the_chat(talking: Any, server: ChatServer) -> 
     talking.process.send("oth")
     talking.sees(r"^│ > oth\n│ → other-model +[^\n]*\n│   1 of 2\n╰")
     talking.types("")
-    talking.sees(r"other-model continues")
+    talking.sees(r"using other-model from now on")
     talking.at_prompt()
     talking.types("/model test-model")
-    talking.sees(r"test-model continues")
+    talking.sees(r"using test-model from now on")
     talking.at_prompt()
     talking.types("/model other-model")
-    talking.sees(r"^other-model continues(.*\n)*.*other-model ·")
+    talking.sees(r"^using other-model from now on(.*\n)*.*other-model ·")
     talking.at_prompt()
     talking.types("second")
     talking.sees(r"^Two\.$")

@@ -57,7 +57,7 @@ def test_a_context_that_the_server_s_count_fills_is_told_at_once(chat: Any, conf
     usage = {"prompt_tokens": 5000, "completion_tokens": 5, "total_tokens": 5005}
     with ChatServer(ChatServer.body({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})) as server:
         done = chat(server, "hi")
-    assert "the context is full: 5,005 of 5,000 tokens. The session is stored. To continue:\n  /compress " in done.err
+    assert "the context is full: 5,005 of 5,000 tokens. The session continues if you free space:\n  /compress " in done.err
 
 
 def test_a_message_that_fills_it_is_told_before_it_is_sent(chat: Any, config: Any) -> None:
