@@ -12,6 +12,7 @@ from agent.protocols._made import CUT_OFF, Definitions, faulty, is_data, is_reco
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._scan import JsonScanner, tokens_of
 from agent.protocols.repair import read_json
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.types import ToolCall
 
 DECIDES = 64
@@ -32,6 +33,8 @@ _HEADER_STOPS = tokens_of((HEADER_END, *BODY_ENDS, "<|start|>")).pattern
 _LINE_STOPS = tokens_of((HEADER_END, *BODY_ENDS, "<|start|>", "\n")).pattern
 _HEADER_LIMIT, _LONGEST_STOP = 400, 20
 _TO = re.compile(r"(?<!\w)to=([^\s<]+)")
+_CALLS = re.compile(r"<(?P<tag>[\w:]*(?:function_calls|tool_calls?))>(?P<body>.*)</(?P=tag)>", re.DOTALL)
+_INVOKE = re.compile(r"<[\w:]*(?:invoke|function)\b")
 _PEOPLE = frozenset(("", "user", "self", "assistant", "all"))
 
 
@@ -143,13 +146,32 @@ def tool_of(recipient: str) -> str:
     return "" if recipient in _PEOPLE else recipient.removeprefix("functions.")
 
 
-def arguments_of(tool: str) -> Callable[[str, Definitions], list[ToolCall]]:
-    """Return a reader for a block that contains only the arguments of ``tool``."""
+def _tagged_arguments(name: str, text: str, known: Definitions) -> list[ToolCall]:
+    """Return the call of Muse or Beam: a message to the tool with an invoke of it, or with only its parameters."""
+    if match := _CALLS.fullmatch(text):
+        text = match["body"].strip()
+    calls = read_body(text if _INVOKE.match(text) else f'<invoke name="{name}">{text}</invoke>', known)
+    calls = [replace(call, name=known.own(call.name)) for call in calls]
+    if any(call.name != name for call in calls if call.fault is None):
+        return [faulty(name, text, f"the message is to {name}, but the call in it is of another tool")]
+    return calls
+
+
+def arguments_of(tool: str, *, empty: bool = False) -> Callable[[str, Definitions], list[ToolCall]]:
+    """Return a reader for a block that contains only the arguments of ``tool``, as JSON or between tags.
+
+    ``empty``: a block without text is a call without arguments.
+    """
 
     def read(body: str, known: Definitions) -> list[ToolCall]:
+        name = known.own(tool)
+        if (tagged := body.strip())[:1] == "<":
+            return _tagged_arguments(name, tagged, known)
+        if empty and not tagged and not known.lacks(name, {}):
+            return [ToolCall(ToolCall.new_id(), name, {})]
         try:
-            return [made(tool, read_json(body), body)]
+            return [made(name, read_json(body), body)]
         except ValueError as error:
-            return [faulty(tool, body, f"the arguments are not valid JSON ({error}); send one JSON object")]
+            return [faulty(name, body, f"the arguments are not valid JSON ({error}); send one JSON object")]
 
     return read

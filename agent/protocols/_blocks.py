@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from agent.protocols import _bare
+from agent.protocols._code import EMPTY_ELEMENT
 from agent.protocols._fences import ProtocolFence
 from agent.protocols._left import speaks
 from agent.protocols._made import CUT_OFF, Definitions, faulty
@@ -17,8 +18,8 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.types import ToolCall
 
-_VALUE_ENDS = ("</arg_value>", "</longcat_arg_value>")
-"""Ends of an argument that another one may follow: they do not show that it is the last."""
+_VALUE_END = re.compile(r"</?[\w|]*(?:arg_value|tool_sep)(?::[\w-]+)?>\s*\Z")
+"""End of an argument, or of a name, that another argument may follow: it does not show that it is the last."""
 _WHOLE_END = re.compile(r"(?<!param>)(?<!parameter>)(?<!arg_key>)(?<=[\]}):>])\s*\Z")
 
 
@@ -53,6 +54,8 @@ class CutBlock:
     def take(self, known: Definitions) -> Taken:
         """Return the calls or the text of the block."""
         fence = self.fence
+        if (markup := EMPTY_ELEMENT.match(self.cut.body)) and fence.keep:
+            return Taken(shown=self.opener + markup[0], rest=self.cut.body[markup.end() :] + self.cut.mark)
         if fence.is_line and not self.truncated:
             cut = self.cut._replace(body=_bare.without_turn_ends(self.cut.body), closed=True)
         else:
@@ -103,7 +106,7 @@ def _is_part(call: ToolCall, text: str, known: Definitions) -> bool:
     """Return whether a call may be incomplete."""
     if call.fault is not None or known.lacks(call.name, call.args):
         return True
-    return text.rstrip().endswith(_VALUE_ENDS) and known.takes_more(call.name, call.args)
+    return _VALUE_END.search(text) is not None and known.takes_more(call.name, call.args)
 
 
 def without_end(body: str, scanner: Scanner | None, *, truncated: bool) -> str | None:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent.protocols import _python
+from agent.protocols._colons import read_colons
 from agent.protocols._ends import without_misspelt
+from agent.protocols._keyed import begins_line, inside, misspelt, read_keyed
 from agent.protocols._made import Definitions, between, faulty, from_json, made, takes_list, typed, unfenced
 from agent.protocols.repair import DECODER, end_of_value, read_json
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.types import ToolCall
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
-_COLON = re.compile(rf"(?:call)?:\s*({_NAME})\s*(?=\{{)")
-_QUOTED = re.compile(r'<\|"\|>|<escape>')
-_BRACES = re.compile(
-    r"""<\|"\|>.*?<\|"\|>|<escape>.*?<escape>|"[^"\\]*(?:\\.[^"\\]*)*"|(?<=[:,\[{ ])'[^'\\]*(?:\\.[^'\\]*)*'|[{}]""", re.DOTALL
-)
 _NAMED_JSON = re.compile(rf"({_NAME})\s*(?:<tool_sep>\s*)?((?:```\w*\s*)?\{{.*\}}(?:\s*```)?)", re.DOTALL)
 _BARE_NAME = re.compile(_NAME)
-_NS = r"(?:[|\uff5c]{1,2}DSML[|\uff5c]{1,2}|[A-Za-z]\w*:)?"
+_NS = r"(?:[|\uff5c]{1,2}DSML[|\uff5c]{1,2} ?|[A-Za-z]\w*:)?"
 _VALUE_NAME = r"""(?:"(?P<dq>[^"<>]*)"|'(?P<sq>[^'<>]*)'|(?P<bare>[^\s"'<>][^"'<>\n]*))"""
 _OPEN = re.compile(rf"<{_NS}(?:function|invoke)\s*(?:=\s*|name\s*=\s*){_VALUE_NAME}\s*>?")
 _EMPTY_OPEN = re.compile(r"<function\s*name\s*=\s*(?=<function)")
@@ -34,6 +30,7 @@ _PARAM = re.compile(
 )
 _JSON_FOLLOWS = re.compile(r"\s*\{")
 _PARAM_EDGE = re.compile(rf"</{_NS}param(?:eter)?>|(?=<{_NS}param(?:eter)?(?:\s*=|\s[^<>=]*(?:=[^<>=]*)?\bname\s*=|name\s*=))")
+_PARAM_CLOSE = re.compile(rf"\s*</{_NS}param(?:eter)?>")
 _CALL_EDGE = re.compile(rf"</?{_NS}(?:function|invoke|tool_call)\b")
 _CDATA_START = re.compile(r"\s*<!\[CDATA\[")
 _CDATA_END = re.compile(rf"(?P<cdata>\]\]>\s*)</{_NS}param(?:eter)?>")
@@ -41,12 +38,8 @@ _CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
 _LINE_ENDS = re.compile(r"\A\r?\n|\r?\n\Z")
 """Ends of the lines around an argument's tags."""
 _ITEM = re.compile(r"\s*<item>(.*?)</item>\s*", re.DOTALL)
-_ARG = re.compile(r"\s*<(?:longcat_)?arg_key>(?P<key>[^<>]*)</(?:longcat_)?arg_key>\s*<(?:longcat_)?arg_value>")
-_ARG_EDGE = re.compile(r"</(?:longcat_)?arg_value>|(?=<(?:longcat_)?arg_key>)")
-_ARG_HEAD = re.compile(rf"\s*({_NAME})\s*(?:<tool_sep>\s*)?(?=<(?:longcat_)?arg_key>)")
-_WRAPPED = re.compile(r"\s*<tool_call>(.*?)</tool_call>\s*", re.DOTALL)
+_WRAPPED = re.compile(r"\s*<(?P<tag>(?:ifm\|)?tool_call(?::[\w-]+)?)>(?P<body>.*?)</(?P=tag)>\s*", re.DOTALL)
 _PRINTED = re.compile(r"print\((.*)\)[ \t;]*")
-_OPEN_STRING = "a string has no end"
 
 
 def read_body(body: str, known: Definitions) -> list[ToolCall]:
@@ -59,10 +52,10 @@ def read_body(body: str, known: Definitions) -> list[ToolCall]:
         return list(_json_or_python(text))
     if head == "<":
         return _wrapped(text, known) or read_xml(text, known)
-    if text.startswith(("call:", ":")) and (calls := _colons(text)):
+    if text.startswith(("call:", ":")) and (calls := read_colons(text, known)):
         return calls
-    if match := _ARG_HEAD.match(text):
-        return [read_arg_keys(match[1], text, match.end(), known)]
+    if (keyed := read_keyed(text, known)) is not None:
+        return [keyed]
     if _python.BEGINS.match(text):
         return [_called(call, known) for call in _python.read_python(text)]
     if match := _NAMED_JSON.fullmatch(text):
@@ -89,33 +82,9 @@ def _wrapped(text: str, known: Definitions) -> list[ToolCall]:
     calls: list[ToolCall] = []
     at = 0
     while match := _WRAPPED.match(text, at):
-        calls += read_body(match[1], known)
+        calls += read_body(match["body"], known)
         at = match.end()
     return calls if at == len(text) else []
-
-
-def _colons(text: str) -> list[ToolCall]:
-    """Return the calls of ``call:name{...}``, one or several; none for any other text."""
-    calls: list[ToolCall] = []
-    at = 0
-    while match := _COLON.match(text, at):
-        end = _closing(text, match.end())
-        if end < 0:
-            return [*calls, read_colon(match[1], text[match.end() :], text)] if text.endswith("}") else []
-        calls.append(read_colon(match[1], text[match.end() : end], text[match.start() : end]))
-        at = between(text, end)
-    return calls if at == len(text) else []
-
-
-def _closing(text: str, at: int) -> int:
-    """Return the offset behind the brace that closes the one at ``at``; -1 if none does."""
-    depth = 0
-    for match in _BRACES.finditer(text, at):
-        mark = match[0]
-        depth += (mark == "{") - (mark == "}")
-        if not depth:
-            return match.end()
-    return -1
 
 
 def _json_or_python(text: str) -> Iterator[ToolCall]:
@@ -150,61 +119,11 @@ def _sequence(text: str) -> list[object]:
     return found
 
 
-def read_colon(name: str, braces: str, raw: str) -> ToolCall:
-    """Return the call ``call:name{...}``; its strings may be between ``<|"|>`` (000-22 to 000-25)."""
-    parts = _QUOTED.split(braces)
-    if len(parts) % 2 == 0:
-        return faulty(name, raw, _OPEN_STRING)
-    text = "".join(json.dumps(part) if place % 2 else part for place, part in enumerate(parts))
-    return _named(name, text, raw)
-
-
 def _named(name: str, text: str, raw: str) -> ToolCall:
     try:
         return made(name, read_json(text), raw)
     except ValueError as error:
         return faulty(name, raw, f"the arguments are not valid JSON ({error}); send one JSON object")
-
-
-def read_arg_keys(name: str, text: str, at: int, known: Definitions) -> ToolCall:
-    """Return GLM's call: name, then arg_key and arg_value pairs. A known key that begins a line in a value ends the value."""
-    args: dict[str, object] = {}
-    while match := _ARG.match(text, at):
-        key = match["key"].strip()
-        start = match.end()
-        edge = _ARG_EDGE.search(text, start)
-        while edge is not None and not edge[0] and not _ARG.match(text, edge.start()):
-            edge = _ARG_EDGE.search(text, edge.start() + 1)  # the value mentions the tag
-        if edge is None:
-            return faulty(name, text, f"the arg_value of {key} is not closed")
-        if not edge[0]:
-            inner = _ARG.match(text, edge.start())
-            meant = inner is not None and known.takes(name, inner["key"].strip()) and _begins_line(text, edge.start())
-            if not meant or not text[start : edge.start()].strip():
-                return faulty(name, text, _inside(key))
-        if key in args:
-            return faulty(name, text, f"the argument {key} is there twice")
-        value = text[start : edge.start()]
-        if "arg_value>" in value:
-            return faulty(name, text, _inside(key))
-        if not edge[0]:
-            whole = without_misspelt(value.strip(), key)
-            if whole is None:
-                return faulty(name, text, _misspelt(key))
-            value = whole
-        args[key] = typed(value, known.schema(name, key))
-        at = edge.end()
-    if text[at:].strip():
-        return faulty(name, text, "an arg_key or arg_value is not closed")
-    return ToolCall(ToolCall.new_id(), name, args)
-
-
-def _inside(key: str) -> str:
-    return f"the value of {key} holds the beginning of another argument, so it is not clear where it ends; close each one"
-
-
-def _misspelt(key: str) -> str:
-    return f"the value of {key} ends with a tag that may be meant as its end, so it is not clear where it ends; close each one"
 
 
 def read_xml(text: str, known: Definitions) -> list[ToolCall]:
@@ -282,26 +201,29 @@ def _value_end(match: re.Match[str], name: str, key: str, known: Definitions) ->
     for edge in _PARAM_EDGE.finditer(text, start):
         at = edge.start()
         if edge[0]:
-            if mentioned and not _begins_line(text, at):
-                return 0, 0, _inside(key)
-            return at, edge.end(), ""
-        if lines and not _begins_line(text, at):
+            if mentioned and not begins_line(text, at):
+                return 0, 0, inside(key)
+            return at, _without_strays(text, start, at, edge.end()), ""
+        if lines and not begins_line(text, at):
             mentioned = True
             if _misses_end(text, at, name, known) or without_misspelt(text[start:at].rstrip(), key) != text[start:at].rstrip():
-                return 0, 0, _inside(key)
+                return 0, 0, inside(key)
             continue
         inner = _PARAM.match(text, at)
         if inner is None or not text[start:at].strip() or _CALL_EDGE.search(text, start, at):
-            return 0, 0, _inside(key)
+            return 0, 0, inside(key)
         if not known.takes(name, _found(inner)) or not (lines or _fits(inner, name, known)):
-            return 0, 0, _inside(key)
+            return 0, 0, inside(key)
         value = without_misspelt(text[start:at].rstrip(), key)
-        return (0, 0, _misspelt(key)) if value is None else (start + len(value), edge.end(), "")
+        return (0, 0, misspelt(key)) if value is None else (start + len(value), edge.end(), "")
     return 0, 0, f"the parameter {key} is not closed"
 
 
-def _begins_line(text: str, at: int) -> bool:
-    return not text[text.rfind("\n", 0, at) + 1 : at].strip()
+def _without_strays(text: str, start: int, end: int, at: int) -> int:
+    """Return the offset behind closing tags that a model wrote twice, behind a value without tags."""
+    while "<" not in text[start:end] and (again := _PARAM_CLOSE.match(text, at)):
+        at = again.end()
+    return at
 
 
 def _misses_end(text: str, at: int, name: str, known: Definitions) -> bool:

@@ -15,6 +15,8 @@ _LOOKED_AT = 40
 FENCED = re.compile(
     r"^[ \t]*(?P<mark>`{3,}|~{3,})[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=mark)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
+EMPTY_ELEMENT = re.compile(r"""<\w+ name\s*=\s*(?:"[^"<>]*"|'[^'<>]*')(?:\s+[\w:-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*\s*/>""")
+"""An empty element with a name: markup, and no call."""
 _SPAN = re.compile(r"(`+)[^`\n]+\1")
 _BLOCK_QUOTE = re.compile(r"^[ \t]*>(?!>>)[^\n]*$", re.MULTILINE)
 _PARAGRAPH = re.compile(r"[ \t>]*(?![ \t>]|#|`{3}|~{3}|\Z)")

@@ -60,9 +60,15 @@ class FencedProtocol:
         return (_prompt.command_reply if self.name == "command" else _prompt.tags_reply)(text, calls)
 
 
+def native_reader(definitions: Sequence[Mapping[str, Json]]) -> StreamReader:
+    """Return a reader that finds a call at the end of a text whose calls the server should have read."""
+    return StreamReader(fences_of(_NATIVE), Definitions(definitions), thinking="closed", bare=True, native=True, harmony=True)
+
+
 _ALL = (
     "hermes", "qwen_xml", "glm", "gemma", "kimi", "deepseek", "mistral", "minimax", "pythonic", "llama", "granite", "command"
 )  # fmt: skip
+_NATIVE = tuple(name for name in _ALL if name != "command")
 _TAGS, _HERMES = _prompt.tags_prompt, _prompt.hermes_prompt
 _PROTOCOLS: dict[str, TextProtocol] = {
     protocol.name: protocol
@@ -89,7 +95,7 @@ NAMES = tuple(_PROTOCOLS)
 
 _BY_MODEL: tuple[tuple[str, str], ...] = (
     (r"qwen[-_.]?3[-_.]?(5|coder)|qwen.*coder|seed[-_]?oss|step[-_]?3|minicpm5", "qwen_xml"),
-    (r"glm|longcat", "glm"),
+    (r"glm|longcat|laguna|iquest|k2[-_]?horizon|hunyuan|\bhy[-_]?v?[34]", "glm"),
     (r"kimi|moonshot", "kimi"),
     (r"deepseek(?!.*distill)", "deepseek"),
     (r"mistral|ministral|devstral|magistral|codestral", "mistral"),
@@ -99,7 +105,7 @@ _BY_MODEL: tuple[tuple[str, str], ...] = (
     (r"llama-?4|lfm2|olmo", "pythonic"),
     (r"llama-?3", "llama_json"),
     (r"qwen|hermes|qwq", "hermes"),
-    (r"granite", "granite"),
+    (r"granite|gigachat|plamo|inkling|solar[-_]?open|intern[-_]?s", "granite"),
 )
 
 

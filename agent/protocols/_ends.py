@@ -6,7 +6,7 @@ import re
 
 from agent.protocols._code import goes_on
 
-_NS = r"(?:[|\uff5c]{1,2}DSML[|\uff5c]{1,2}|[A-Za-z]\w*:)?"
+_NS = r"(?:[|\uff5c]{1,2}DSML[|\uff5c]{1,2} ?|[A-Za-z]\w*:)?"
 _ENDS_LIKE = re.compile(rf"</{_NS}(?P<word>[A-Za-z_][\w.:-]*)[^<>\n]{{0,80}}>\Z")
 _PARAMETER = re.compile(
     r"</[^<>\s=]*?param(?:eter)?(?:[\s=:]\s*(?:name\s*=\s*)?[\"']?(?P<key>[^<>\"'\n]*?)[\"']?)?\s*>\Z", re.IGNORECASE

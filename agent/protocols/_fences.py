@@ -15,13 +15,17 @@ from agent.protocols._scan import JsonScanner, Scanner, TagScanner
 from agent.protocols.command import parse_command
 from toolcrib.contract.types import ToolCall
 
-_DSML = ("\uff5cDSML\uff5c", "|DSML|", "\uff5c\uff5cDSML\uff5c\uff5c", "||DSML||")
+_DSML = tuple(
+    bars + gap for gap in ("", " ") for bars in ("\uff5cDSML\uff5c", "|DSML|", "\uff5c\uff5cDSML\uff5c\uff5c", "||DSML||")
+)
 SHIELDS = (
     ("<parameter", "</parameter>"),
     ("<param ", "</param>"),
     ("<paramname", "</param>"),
     ("<arg_value>", "</arg_value>"),
     ("<longcat_arg_value>", "</longcat_arg_value>"),
+    ("<ifm|arg_value>", "</ifm|arg_value>"),
+    ("<rfl:parameter", "</rfl:parameter>"),
     ("<steptml:parameter", "</steptml:parameter>"),
     ("<atem:parameter", "</atem:parameter>"),
     *((f"<{name}parameter", f"</{name}parameter>") for name in _DSML),
@@ -44,13 +48,13 @@ class ProtocolFence:
     (``content``: by its content). ``where``: anywhere, or only at the beginning of a line. ``follows``: text that may follow it
     for it to run. ``rank``: see ReplyBuilder. ``soft``: it is text unless calls can be read from it. ``loose``: models omit the
     closing, so text may follow its JSON. ``chained`` begins another call right after one. ``decides``: characters that
-    determine its content. ``dialect``: names, separated by blanks.
+    determine its content. ``shields``: tags of its arguments besides the usual ones. ``dialect``: names, separated by blanks.
     """
 
     opener: str
     closers: tuple[str, ...] = ()
     read: Callable[[str, Definitions], list[ToolCall]] = read_body
-    scan: Literal["content", "json", "value", "named_value", "tags"] = "content"
+    scan: Literal["content", "json", "value", "named_value", "tags", "message"] = "content"
     where: Literal["", "line"] = ""
     follows: Follows = "lines"
     keep: str = ""
@@ -61,6 +65,7 @@ class ProtocolFence:
     loose: bool = False
     chained: re.Pattern[str] | None = None
     decides: int = DECIDES
+    shields: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_line(self) -> bool:
@@ -77,6 +82,9 @@ class ProtocolFence:
         again = (self.opener,) if self.closers and not (self.keep or self.soft) else ()
         if self.scan == "value":
             return JsonScanner((), at_value=True)
+        if self.scan == "message":
+            scanner = TagScanner(self.closers, SHIELDS, peek=HEADERS) if first[:1] == "<" else None
+            return scanner or JsonScanner(self.closers, peek=HEADERS)
         if self.scan == "named_value":
             return JsonScanner((), at_value=True, first="[" if first[:1] == "[" else "{")
         if self.scan == "json":
@@ -85,7 +93,20 @@ class ProtocolFence:
             return TagScanner(self.closers, SHIELDS)
         if first[:1] in ("{", "[") or self.scan == "tags" or BEGINS.match(first):
             return JsonScanner(self.closers, peek=again, first="{[(")
-        return TagScanner(self.closers, _QUOTES if first.startswith(("call:", ":")) else SHIELDS, peek=again)
+        shields = _QUOTES if first.startswith(("call:", ":")) else (*SHIELDS, *self.shields)
+        return TagScanner(self.closers, shields, peek=again)
+
+
+def suffixed(mark: str) -> ProtocolFence:
+    """Return the row of a tag with a suffix, such as ``<tool_call:ab12>``; all tags of Hunyuan's call have the same one."""
+    tag = mark[1:-1]
+    suffix = tag[tag.index(":") :]
+    return ProtocolFence(mark, (f"</{tag}>",), shields=((f"<arg_value{suffix}>", f"</arg_value{suffix}>"),))
+
+
+SUFFIXED = ("<tool_call:", "<tool_calls:")
+"""Beginnings of tags with a suffix."""
+THINK_SUFFIXED, THINK_ENDS_SUFFIXED = "<think:", "</think:"
 
 
 def read_line(body: str, known: Definitions) -> list[ToolCall]:
@@ -106,8 +127,10 @@ def _row(dialect: str, opener: str, *closers: str, **more: object) -> ProtocolFe
 
 
 BODY_ENDS = ("<|end|>", "<|return|>", "<|call|>", "<|eot|>", "<|eom|>")
+MESSAGE_ENDS = ("<|end_message|>", "<|content_model_end_sampling|>")
 TURN_ENDS = (
     *BODY_ENDS,
+    *MESSAGE_ENDS,
     "[/TOOL_CALLS]",
     "</s>",
     "<|role_end|>",
@@ -133,6 +156,11 @@ TURN_ENDS = (
     "<|end_of_sentence|>",
     "<end_of_sentence>",
     "</longcat_s>",
+    "<|message_sep|>",
+    "<|end_of_msg|>",
+    "<|iquest_end|>",
+    "<|flush|>",
+    "<|calls|>",
     "<SPECIAL_11>",
     "<SPECIAL_12>",
 )
@@ -179,7 +207,7 @@ def _token_rows() -> Iterator[ProtocolFence]:
 def _invoke_rows() -> Iterator[ProtocolFence]:
     """Yield rows for invokes with and without their wrappers."""
     for name in _DSML:
-        for wrapper in ("function_calls", "tool_calls"):
+        for wrapper in ("function_calls", "tool_calls", "calls"):
             yield _row("deepseek", f"<{name}{wrapper}>", f"</{name}{wrapper}>")
         yield _row("deepseek", f"<{name}invoke", f"</{name}invoke>", scan="tags", keep=f"<{name}invoke", tail=f"</{name}invoke>")
     for name, dialect in (("atem:", "qwen_xml"), ("steptml:", "qwen_xml"), ("minimax:", "minimax")):
@@ -217,6 +245,9 @@ FENCES: tuple[ProtocolFence, ...] = (
     _row("qwen_xml", "<dots_function_call>", "</dots_function_call>"),
     _row("qwen_xml", "<atem:function_calls>", "</atem:function_calls>"),
     _row("glm", "<longcat_tool_call>", "</longcat_tool_call>"),
+    _row("glm", "<iquest_tool_call>", "</iquest_tool_call>"),
+    _row("glm", "<ifm|tool_calls>", "</ifm|tool_calls>"),
+    _row("glm", "<ifm|tool_call>", "</ifm|tool_call>"),
     _row("kimi", "<|open|>tools<|sep|>", "<|close|>tools<|sep|>", read=_tokens.read_kimi_k3, scan="tags"),
     _row("mistral", "[TOOL_CALLS]", read=_tokens.read_mistral, scan="named_value", chained=_tokens.MISTRAL_NEXT),
     _row("minimax", "<minimax:tool_call>", "</minimax:tool_call>"),
@@ -226,10 +257,24 @@ FENCES: tuple[ProtocolFence, ...] = (
     _row("llama pythonic", "<|python_start|>", "<|python_end|>"),
     _row("granite", "<function_call>", read=_tokens.read_json_body, scan="value"),
     _row("granite", "<|function_call|>", read=_tokens.read_json_body, scan="value"),
-    _row("granite", "<|message_sep|>\n\nfunction call<|role_sep|>\n", read=_tokens.read_json_body, scan="value"),
+    _row("granite", "function call<|role_sep|>", read=_tokens.read_json_body, scan="value"),
+    _row("granite", "function call{", read=_tokens.read_json_body, scan="value", where="line", keep="{", soft=True),
+    *(
+        _row("granite", opener, *closers, read=_tokens.read_marked, scan="json")
+        for opener, *closers in (
+            ("<|tool_calls|>", "<|calls|>", "<|flush|>", "<|end|>", "<|im_end|>"),
+            ("<|tool_call:begin|>", "<|tool_call:end|>"),
+            ("<|plamo:begin_tool_requests:plamo|>", "<|plamo:end_tool_requests:plamo|>"),
+            ("<|plamo:begin_tool_request:plamo|>", "<|plamo:end_tool_request:plamo|>"),
+        )
+    ),
+    _row("granite", "<|content_invoke_tool_json|>", *MESSAGE_ENDS, scan="json"),
     _row("granite", "functools[", read=_tokens.read_json_body, scan="value", where="line", keep="[", soft=True),
     _row("granite", "<|tools_prefix|>", "<|tools_suffix|>", read=_tokens.read_json_body, scan="json"),
-    _row("granite", "<|action_start|><|plugin|>", "<|action_end|>", read=_tokens.read_json_body, scan="json"),
+    *(
+        _row("granite", f"<|action_start|>{gap}<|plugin|>", "<|action_end|>", read=_tokens.read_json_body, scan="json")
+        for gap in ("", " ", "\n")
+    ),
     _row("granite", "<|START_ACTION|>", "<|END_ACTION|>", read=_tokens.read_json_body, scan="json"),
     *_code_rows(),
     _row("command", "@", "\n", read=read_line, scan="tags", where="line", keep="@"),
@@ -247,7 +292,17 @@ THINKING: tuple[tuple[str, str], ...] = (
     ("<|inner_prefix|>", "<|inner_suffix|>"),
     ("<longcat_think>", "</longcat_think>"),
     ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    ("<ifm|think>", "</ifm|think>"),
+    ("<ifm|think_fast>", "</ifm|think_fast>"),
+    ("<ifm|think_faster>", "</ifm|think_faster>"),
+    ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    ("<|content_thinking|>", "<|end_message|>"),
+    ("<|think|>", "<|end|>"),
 )
+NOT_STRAY = ("<channel|>", "<|end_message|>", "<|end|>")
+"""Ends of thinking that end other text too."""
+THINKING_ENDS = ("[BEGIN FINAL RESPONSE]",)
+"""Ends of thinking that only the prompt begins (Apriel)."""
 THOUGHT_LABEL = "thought\n"
 """Label that Gemma writes before its thoughts."""
 
@@ -257,6 +312,8 @@ ANSWERS = {
     "<|open|>response<|sep|>": "<|close|>response<|sep|>",
 }
 """Marks around text that is addressed to a user."""
+MODEL_TURN = "<|message_model|>"
+"""Inkling's beginning of a message, followed by a tool's name if the message is a call."""
 DROPPED = (
     *TURN_ENDS,
     *OTHER_TURNS,
@@ -277,11 +334,15 @@ DROPPED = (
     "<|python_start|>",
     "<|python_tag|>",
     "<|close|>message<|sep|>",
+    '<|open|>message role="assistant"<|sep|>',
+    "[END FINAL RESPONSE]",
+    "<|content_text|>",
+    "<|begin|>assistant",
     *(end for row in FENCES for end in row.closers if end not in ("\n", "```", "\n```", "</function>", "</invoke>")),
 )
 """Marks without meaning for a user: ends of turns, and ends of calls that were not begun."""
-WRAPPERS = ("<response>", "</response>", "<answer>", "</answer>")
-"""Tags around a whole answer."""
+WRAPPERS = ("<response>", "</response>", "<answer>", "</answer>", "<|content|>")
+"""Tags around a whole answer, and Solar's mark before it."""
 STRIKE, STRIKE_END = "<s>", "</s>"
 """HTML's strikethrough ends like a turn of some models."""
 
@@ -310,7 +371,6 @@ INNER = (
     "<TOOL_CALL>",
     "[TOOL_CALL]",
     "<toolcall>",
-    "<|tool_calls|>",
     "<<function>>",
     "\u273fFUNCTION\u273f",
     "]<]minimax[>[",

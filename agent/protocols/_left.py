@@ -7,18 +7,21 @@ import re
 from collections.abc import Callable, Iterator
 
 from agent.protocols import _fences
-from agent.protocols._code import CodeState, end_of_quoted, goes_on, without_code
+from agent.protocols._code import EMPTY_ELEMENT, CodeState, end_of_quoted, goes_on, without_code
 from agent.protocols._made import Definitions, faulty, spells_calls
 from agent.protocols._python import BEGINS, read_python
+from agent.protocols._quotes import SENTENCE_ENDS
 from agent.protocols._scan import tokens_of
 from agent.protocols._start import Beginning, nested_calls, trailing_code
-from toolcrib.contract.session import TextReader
+from agent.protocols._unlisted import unlisted_calls
+from toolcrib.contract.session import ParsedReply, TextReader
 from toolcrib.contract.types import Json, ToolCall
 
 _HOW = "write each call in the form of your instructions, and nothing else that looks like a call"
 _WEAK = (
     "functools[",
     "@",
+    "function call{",
     "<function_calls>",
     "<function_call>",
     "<invoke name=",
@@ -134,7 +137,7 @@ def left_over(content: str, known: Definitions) -> list[ToolCall]:
     """Return faulty calls for everything that looks like a call in the text of a reply."""
     if not any(sign in content for sign in "<[{(\u273f"):
         return []
-    marks, text = marks_in(content)
+    marks, text = marks_in(EMPTY_ELEMENT.sub("", content))
     found = [faulty("", content, f"{_listed(marks)} in the text, but there is no readable call; {_HOW}")] if marks else []
     text = without_code(text)
     if not marks and known:
@@ -142,7 +145,37 @@ def left_over(content: str, known: Definitions) -> list[ToolCall]:
             faulty(name, raw, f"there is a call in the text, where calls are not run; {_HOW}")
             for name, raw in _calls(text, known)
         ]
+    if not found and known:
+        found += [
+            faulty(name, raw, f"the name of a tool is inside marks that are not read as a call; {_HOW}")
+            for name, raw in unlisted_calls(text, known)
+        ]
     return found
+
+
+def calls_in_thinking(thinking: str, known: Definitions, reader: Callable[[], TextReader]) -> list[ToolCall]:
+    """Return the calls that end the thinking of a reply without an answer; none if they are not clear.
+
+    Trinity's models call this way. The thinking must end with its calls, and all of them must be readable.
+    """
+    places = [match.start() for match in tokens_of(_MARKS).pattern.finditer(thinking)][:_MOST]
+    whole = _read(thinking, reader) if places else None
+    if whole is None or whole.faults or not whole.calls or any(call.name not in known for call in whole.calls):
+        return []
+    for place in places:
+        before = thinking[:place].rstrip()
+        if before and not before.endswith(SENTENCE_ENDS):
+            continue  # it is part of a thought
+        ending = _read(thinking[place:], reader)
+        if not (ending.content or ending.faults) and len(ending.calls) == len(whole.calls):
+            return list(ending.calls)
+    return []
+
+
+def _read(text: str, reader: Callable[[], TextReader]) -> ParsedReply:
+    inner = reader()
+    inner.feed(text)
+    return inner.finish()
 
 
 def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:

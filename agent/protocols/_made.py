@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.protocols.repair import read_json, shown
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.types import Json, ToolCall
 
 UNREADABLE = "INVALID_JSON"
@@ -42,9 +43,37 @@ class Definitions:
     def __bool__(self) -> bool:
         return bool(self.tools)
 
+    def own(self, name: str) -> str:
+        """Return a tool's name without a namespace of the same name: ``weather`` for ``weather.weather``."""
+        space, _, bare = name.rpartition(".")
+        return bare if space == bare and name not in self.tools and bare in self.tools else name
+
     def parameters(self, name: str) -> Mapping[str, Json]:
         schema = self.tools.get(name, {}).get("parameters")
         return schema if isinstance(schema, Mapping) else {}
+
+    def keys(self, name: str) -> tuple[str, ...]:
+        """Return the names of the tool's arguments, as far as its schema lists them."""
+        properties = self.parameters(name).get("properties")
+        return tuple(properties) if isinstance(properties, Mapping) else ()
+
+    def fitted(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
+        """Return the calls without a wrapper around their arguments that the tool does not take: ``{"arguments": {...}}``."""
+        return [self._unwrapped(call) for call in calls]
+
+    def _unwrapped(self, call: ToolCall) -> ToolCall:
+        if call.fault is not None or len(call.args) != 1 or call.name not in self.tools:
+            return call
+        ((key, inner),) = call.args.items()
+        if key not in _ARGS or self.takes(call.name, key):
+            return call
+        if isinstance(inner, str) and inner.lstrip()[:1] == "{":
+            try:
+                inner = read_json(inner)
+            except ValueError:
+                return call
+        fits = isinstance(inner, dict) and all(self.takes(call.name, one) for one in inner)
+        return replace(call, args=inner) if fits else call
 
     def takes(self, name: str, key: str) -> bool:
         """Return whether the tool's schema names this argument."""

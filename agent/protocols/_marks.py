@@ -14,23 +14,50 @@ from agent.protocols._scan import Tokens
 
 
 class Marks:
-    """Marks in text, and in text that is addressed to a user. ``stray``: also ends of thinking that was not begun."""
+    """Marks in text, and in text that is addressed to a user.
 
-    def __init__(self, fences: tuple[ProtocolFence, ...], *, stray: bool) -> None:
+    ``stray``: also ends of thinking that was not begun. ``native``: only beginnings of calls, as the server reads the rest.
+    """
+
+    def __init__(self, fences: tuple[ProtocolFence, ...], *, stray: bool, native: bool) -> None:
         self.fences = {fence.opener: fence for fence in fences}
-        self.thinking = dict(_fences.THINKING)
-        self.stray = frozenset(self.thinking.values()) - {"<channel|>"} if stray else frozenset()
-        more = (*_fences.HEADERS, _fences.STRIKE, *_fences.DROPPED, *_fences.WRAPPERS)
-        self.tokens = Tokens((*self.fences, *self.thinking, *self.stray, *more))
-        self.parts = Tokens((*self.tokens.all, _fences.PART))
+        self.thinking = {} if native else dict(_fences.THINKING)
+        self._stray = (
+            frozenset((*self.thinking.values(), *_fences.THINKING_ENDS)) - {*_fences.NOT_STRAY} if stray else frozenset()
+        )
+        more = (*_fences.HEADERS, _fences.MODEL_TURN)
+        if not native:
+            more = (*more, _fences.STRIKE, *_fences.DROPPED, *_fences.WRAPPERS)
+        stems = () if native else (_fences.THINK_SUFFIXED, *((_fences.THINK_ENDS_SUFFIXED,) if stray else ()))
+        if "<tool_calls>" in self.fences:
+            stems = (*stems, *_fences.SUFFIXED)
+        self.tokens = Tokens((*self.fences, *self.thinking, *self._stray, *more), stems=stems)
+        self.parts = Tokens((*self.tokens.all, _fences.PART), stems=stems)
         ends = (*_fences.TURN_ENDS, *_fences.OTHER_TURNS, *_fences.ANSWERS.values())
         self.addressed = Tokens((*_fences.HEADERS, _fences.STRIKE, *ends))
 
+    def fence(self, mark: str) -> ProtocolFence | None:
+        """Return the row of an opening; None for any other mark."""
+        return _fences.suffixed(mark) if mark.startswith(_fences.SUFFIXED) else self.fences.get(mark)
+
+    def may_begin_call(self, mark: str) -> bool:
+        """Return whether a partial mark may be the beginning of a call."""
+        openers = (*self.fences, *_fences.SUFFIXED)
+        return mark.startswith(_fences.SUFFIXED) or any(opener.startswith(mark) for opener in openers)
+
+    def end_of_thinking(self, mark: str) -> str:
+        """Return the mark that ends the thinking that ``mark`` begins; "" for any other mark."""
+        return f"</{mark[1:]}" if mark.startswith(_fences.THINK_SUFFIXED) else self.thinking.get(mark, "")
+
+    def is_stray(self, mark: str) -> bool:
+        """Return whether a mark ends thinking that the reply did not begin."""
+        return mark in self._stray or mark.startswith(_fences.THINK_ENDS_SUFFIXED)
+
 
 @lru_cache(maxsize=64)
-def marks_of(fences: tuple[ProtocolFence, ...], *, stray: bool) -> Marks:
+def marks_of(fences: tuple[ProtocolFence, ...], *, stray: bool, native: bool = False) -> Marks:
     """Return the marks of fences, cached: their patterns take long to compile."""
-    return Marks(fences, stray=stray)
+    return Marks(fences, stray=stray, native=native)
 
 
 _YET = re.compile(r"[ \t]{0,20}")
@@ -58,6 +85,8 @@ class SpokenMarks:
         """
         if mark == _fences.PART:
             return code.begins_line and not code.passes(mark, (), call=True)
+        if mark == _fences.MODEL_TURN:
+            return not code.passes(mark, _fences.MESSAGE_ENDS, call=True)
         if mark in _fences.HEADERS:
             before = "" if blank or code.begins_line else code.last
             if code.passes(mark, _fences.BODY_ENDS, call=True):
@@ -65,7 +94,7 @@ class SpokenMarks:
             return self.begins_message(before, rest, anywhere=blank, final=final)
         if self.in_message and mark in _fences.BODY_ENDS:
             return self.ends_message(rest, final=final)
-        fence = self._marks.fences.get(mark)
+        fence = self._marks.fence(mark)
         if fence is not None and fence.where and not code.begins_line:
             return False
         if fence is None and not (final and not rest.strip()):
@@ -74,7 +103,7 @@ class SpokenMarks:
                 return None
             if prose:
                 self._strikes -= mark == _fences.STRIKE_END and self._strikes > 0
-                self._ends.update((self._marks.thinking[mark],) if mark in self._marks.thinking else ())
+                self._ends.update(filter(None, (self._marks.end_of_thinking(mark),)))
                 return False
         ends = fence.closers if fence else ()
         if code.passes(mark, ends, call=fence is not None):

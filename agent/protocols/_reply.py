@@ -70,6 +70,8 @@ class ReplyBuilder:
         """The end of a call whose beginning was not seen."""
         self._tail = ""  # the last characters shown since the last call
         self.thought = False
+        self.thought_calls: list[ToolCall] = []
+        """Calls at the end of thinking that the prompt had opened."""
         self.mused = ""
         """The last characters of the thinking."""
         self._one_variant = one_variant
@@ -260,6 +262,8 @@ class ReplyBuilder:
         self._unclear, self._called_at = False, -1
         self.code.interrupt()
         self.faults += [f"the call of {call.name or 'a tool'} is in the thinking, so it was not run" for _, call in self.calls]
+        whole = not self._content.tell() or self._content.getvalue().endswith(SENTENCE_ENDS)
+        self.thought_calls = [call for _, call in self.calls] if whole and not self._tail.strip() else []
         self.calls = []
         if self._unlikely:
             return  # the user has seen it as text

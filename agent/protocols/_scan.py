@@ -13,6 +13,8 @@ from toolcrib.contract.namedtuple import NamedTuple
 _PAIRS = {"}": "{", "]": "[", ")": "("}
 _AFTER_STRING = ",:}])"
 _BEFORE_SINGLE = "{[,:(="
+_BEFORE_STRING = ("", *"{[,:(=>")
+_BLANKS = 64
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
@@ -44,16 +46,27 @@ def _tree(marks: Sequence[str]) -> str:
     return f"(?:{'|'.join(parts)}){'?' if ends else ''}" if len(parts) > 1 or ends else parts[0]
 
 
-class Tokens:
-    """Literal strings, none a prefix of another: a pattern for any of them, and a check for a partial one."""
+_SUFFIX = r"[\w-]{1,24}>"
+_SUFFIX_SIZE = 25
+_SUFFIX_YET = re.compile(r"[\w-]{0,24}")
 
-    def __init__(self, tokens: Iterable[str], more: str = "") -> None:
+
+class Tokens:
+    """Literal strings, none a prefix of another: a pattern for any of them, and a check for a partial one.
+
+    ``stems`` begin tags that a model ends with a suffix of its own: ``<tool_call:`` begins ``<tool_call:ab12>``.
+    """
+
+    def __init__(self, tokens: Iterable[str], more: str = "", stems: tuple[str, ...] = ()) -> None:
         self.all = tuple(dict.fromkeys(tokens))
+        self._stems = stems
         parts = [_tree(self.all)] if self.all else []
+        parts += [_tree(stems) + _SUFFIX] if stems else []
         self.pattern = re.compile("|".join([*parts, *([more] if more else [])]) or r"(?!)")
-        self._prefixes = {mark[:size] for mark in self.all for size in range(1, len(mark))}
-        self._longest = max((len(mark) for mark in self.all), default=1) - 1
-        firsts = "".join({re.escape(mark[0]) for mark in self.all})
+        self._prefixes = {mark[:size] for mark in (*self.all, *stems) for size in range(1, len(mark))}
+        sizes = [len(mark) for mark in self.all] + [len(stem) + _SUFFIX_SIZE for stem in stems]
+        self._longest = max(sizes, default=1) - 1
+        firsts = "".join({re.escape(mark[0]) for mark in (*self.all, *stems)})
         self._first = re.compile(f"[{firsts}]" if firsts else r"(?!)")
 
     def held(self, text: str) -> int:
@@ -64,16 +77,18 @@ class Tokens:
         at = size - self._longest
         while match := self._first.search(text, max(at, 0)):
             at = match.start()
-            if text[at:] in self._prefixes:
+            if text[at:] in self._prefixes or any(
+                text.startswith(stem, at) and _SUFFIX_YET.fullmatch(text, at + len(stem)) for stem in self._stems
+            ):
                 return size - at
             at += 1
         return 0
 
 
 @lru_cache(maxsize=256)
-def tokens_of(tokens: tuple[str, ...], more: str = "") -> Tokens:
+def tokens_of(tokens: tuple[str, ...], more: str = "", stems: tuple[str, ...] = ()) -> Tokens:
     """Return the tokens, cached: a reply may have thousands of blocks."""
-    return Tokens(tokens, more)
+    return Tokens(tokens, more, stems)
 
 
 class _Pieces:
@@ -246,6 +261,7 @@ class TagScanner:
         self._in_cdata = False
         self._candidate: tuple[int, int] | None = None
         self._again = False  # another argument began after the candidate: the current one lacks its end
+        self._before = ""  # the last character of the text that was scanned
 
     def feed(self, text: str, *, final: bool = False) -> Cut | None:
         self._text.buffer += text
@@ -259,7 +275,9 @@ class TagScanner:
             cut = self._token(match[0], self._text.size + match.start())
             if cut is not None:
                 return cut
-        self._text.take(max(at, len(buffer) - (0 if final else tokens.held(buffer[at:]))))
+        size = max(at, len(buffer) - (0 if final else tokens.held(buffer[at:])))
+        self._before = buffer[max(0, size - _BLANKS) : size].rstrip()[-1:] or self._before
+        self._text.take(size)
         if not final:
             return None
         return self._text.cut(self._text.size, self._text.size, closed=False, complete=False)
@@ -286,6 +304,12 @@ class TagScanner:
             self._again = self._again or self._candidate is not None
         elif mark in self._peek:
             return self._text.cut(place, place, closed=True, complete=False)
-        else:
+        elif self._shields[mark] != mark or self._opens(place):
             self._until = self._shields[mark]
         return None
+
+    def _opens(self, place: int) -> bool:
+        """Return whether the quoting mark at ``place`` begins a string: behind text it is the end of one without a beginning."""
+        at = place - self._text.size
+        before = self._text.buffer[max(0, at - _BLANKS) : at].rstrip()[-1:] or self._before
+        return before in _BEFORE_STRING

@@ -14,13 +14,22 @@ HALF_TAG = 3
 
 
 class Thoughts:
-    """Reader of thinking. ``until`` and ``peek`` end it; ``peek`` remains in the text. ``skip``: openings without content."""
+    """Reader of thinking. ``until``, ``peek`` and tags with ``stems`` end it; ``peek`` remains in the text.
+
+    ``skip``: openings without content.
+    """
 
     def __init__(
-        self, spoken: SpokenMarks, until: tuple[str, ...], *, peek: tuple[str, ...] = (), skip: tuple[str, ...] = ()
+        self,
+        spoken: SpokenMarks,
+        until: tuple[str, ...],
+        *,
+        peek: tuple[str, ...] = (),
+        skip: tuple[str, ...] = (),
+        stems: tuple[str, ...] = (),
     ) -> None:
         self._spoken, self._peek, self._skip = spoken, peek, skip
-        self._until = tokens_of((*until, *peek))
+        self._until = tokens_of((*until, *peek), stems=stems)
 
     def read(self, text: str, reply: ReplyBuilder, *, final: bool) -> tuple[str, bool]:
         """Add thinking to the reply; return the unread text, and whether the thinking has ended."""

@@ -1,4 +1,4 @@
-"""Blocks of dialects that mark calls with special tokens: DeepSeek, Kimi, Mistral, Step, MiniMax M3."""
+"""Blocks of dialects that mark calls with special tokens: DeepSeek, Kimi, Mistral, Step, MiniMax M3, PLaMo, Solar."""
 
 from __future__ import annotations
 
@@ -25,11 +25,24 @@ MISTRAL_NEXT = re.compile(rf"[\s,;]{{0,20}}(?={_NAME}(?:\s*(?:\[CALL_ID\][^\[{{]
 """Matches where another call follows without the token before it."""
 _M3, _M3_DEPTH = "]<]minimax[>[", 20
 _M3_MARK = re.escape(_M3)
-_M3_INVOKE = re.compile(rf'\s*{_M3_MARK}<invoke name="(?P<name>[^"<>]+)">(?P<body>.*?){_M3_MARK}</invoke>', re.DOTALL)
-_M3_FIELD = re.compile(rf"\s*{_M3_MARK}<(?P<key>[A-Za-z_][\w.-]*)>(?P<value>.*?){_M3_MARK}</(?P=key)>", re.DOTALL)
+_M3_INVOKE = re.compile(
+    rf"""\s*{_M3_MARK}<invoke\s+name\s*=\s*(?P<quote>["']?)(?P<name>[^"'<>\s]+)(?P=quote)\s*>(?P<body>.*?){_M3_MARK}</invoke>""",
+    re.DOTALL,
+)
+_M3_FIELD = re.compile(
+    rf"""\s*{_M3_MARK}<(?P<parameter>parameter\s+name\s*=\s*["']?)?(?P<key>[A-Za-z_][\w.-]*)(?(parameter)["']?)>(?P<value>.*?)"""
+    rf"{_M3_MARK}</(?(parameter)parameter|(?P=key))>",
+    re.DOTALL,
+)
 _K3_CALL = re.compile(r"\s*<\|open\|>call(?P<marks>[^<>|]*)<\|sep\|>(?P<body>.*?)<\|close\|>call<\|sep\|>", re.DOTALL)
 _K3_ARG = re.compile(r"\s*<\|open\|>argument(?P<marks>[^<>|]*)<\|sep\|>(?P<value>.*?)<\|close\|>argument<\|sep\|>", re.DOTALL)
-_MARK = re.compile(r'(\w+)="([^"]*)"')
+_K3_INSIDE = re.compile(r"<\|open\|>argument|\A<\|sep\|>|<\|close\|>\Z")
+_MARK = re.compile(r"""(\w+)\s*=\s*["']([^"']*)["']""")
+_MARKED = re.compile(
+    rf"\s*(?:<\|[\w:]*(?:call:begin|begin_tool_request:plamo)\|>)?[^<]*<\|[\w:]*name[\w:]*\|>\s*(?P<name>{_NAME})\s*"
+    r"(?:<\|[\w:]+\|>\s*(?:json\s*)?)+(?=\{)"
+)
+_MARKED_END = re.compile(r"\s*(?:<\|(?![\w:]*begin)[\w:]+\|>\s*)*")
 
 
 def read_sections(body: str, known: Definitions) -> list[ToolCall]:
@@ -163,21 +176,36 @@ def read_kimi_k3(body: str, known: Definitions) -> list[ToolCall]:
     calls, at = [], 0
     while match := _K3_CALL.match(body, at):
         at = match.end()
-        name = html.unescape(dict(_MARK.findall(match["marks"])).get("tool", ""))
+        marks = dict(_MARK.findall(match["marks"]))
+        name = html.unescape(marks.get("tool") or marks.get("name", "")).removeprefix("functions.")
         args: dict[str, object] = {}
         inner, place = match["body"], 0
         while one := _K3_ARG.match(inner, place):
             place = one.end()
             marks = dict(_MARK.findall(one["marks"]))
-            key = html.unescape(marks.get("key", ""))
+            key = html.unescape(marks.get("key") or marks.get("name", ""))
             text_type = marks.get("type", "")
-            args[key] = one["value"] if text_type == "string" else typed(one["value"], {"type": text_type} if text_type else {})
-        if inner[place:].strip() or any(isinstance(one, str) and "<|open|>argument" in one for one in args.values()):
+            schema = {"type": text_type} if text_type else known.schema(name, key)
+            args[key] = one["value"] if text_type == "string" else typed(one["value"], schema)
+        if inner[place:].strip() or any(isinstance(one, str) and _K3_INSIDE.search(one) for one in args.values()):
             calls.append(faulty(name, match[0], "an argument is not closed"))
         else:
             calls.append(made(name, args, match[0]))
     if body[at:].strip() or not calls:
         calls.append(faulty("", body, "a call is not closed"))
+    return calls
+
+
+def read_marked(body: str, known: Definitions) -> list[ToolCall]:
+    """Return PLaMo's or Solar's calls: each has a mark before its name, and marks between the name and a JSON object."""
+    calls, at = [], 0
+    while match := _MARKED.match(body, at):
+        end = end_of_value(body, match.end())
+        calls.append(_call(match["name"], body[match.end() : end], body[at:end]))
+        after = _MARKED_END.match(body, end)
+        at = after.end() if after else end
+    if body[at:].strip() or not calls:
+        calls.append(faulty("", body[at:], "a call is its name and one JSON object, each behind its mark"))
     return calls
 
 

@@ -1,7 +1,7 @@
 """Reads JSON as models write it: strictly if valid, else repaired if nothing is lost or guessed, else refused.
 
-Repairs: unquoted keys, single quotes, trailing commas, Python's True, False and None, and raw control characters in strings. A
-string's content is never altered, and cut-off text is never completed (000-26, 000-27, X-8).
+Repairs: unquoted keys, single quotes, trailing commas, Python's True, False and None, raw control characters in strings, and
+escaped line ends between values. A string's content is never altered, and cut-off text is never completed (000-26, 000-27, X-8).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NoReturn
 from toolcrib.contract.types import Json
 
 _TOKEN = re.compile(
-    r"""\s+|"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'|[{}\[\],:]|[^\s"'{}\[\],:]+""",
+    r"""(?P<blank>(?:\s|\\[nrt])+)|"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'|[{}\[\],:]|[^\s"'{}\[\],:\\]+""",
     re.DOTALL,
 )
 _KEY = re.compile(r"[A-Za-z_$][\w$.-]*")
@@ -48,7 +48,7 @@ def repaired(text: str) -> str | None:
             return None  # a quote that is never closed
         at = match.end()
         mark = match[0]
-        if mark.isspace():
+        if match["blank"]:
             continue
         if mark in ("}", "]") and len(out) > 1 and out[-1] == "," and out[-2] not in ("{", "[", ","):
             out.pop()

@@ -1,0 +1,83 @@
+"""Finds calls in formats that no reader knows: the name of a known tool inside marks of calls. None of them runs.
+
+Answers about HTML, XML and configuration contain such names too, so a name alone is not enough. Tokens such as ``<|call|>``
+and tags of calls count if the tool's own arguments follow, or if a token encloses the name and the reply ends with marks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from agent.protocols._made import Definitions
+from agent.protocols._sentences import LOOKED_BACK, covers
+
+_BAR = r"[|\uff5c]"
+_TOKEN = (
+    rf"(?:<{_BAR}[^<>\n|\uff5c]{{1,60}}{_BAR}>|</?[\w:.-]{{1,30}}{_BAR}[^<>\n]{{1,40}}>|\][<(]\][^\[\]<>\n]{{1,30}}\[[>)]\["
+    r"|</?\w*(?:arg_key|arg_value|tool_sep)(?::[\w-]+)?>)"
+)
+"""A special token of a chat template, ``<|call|>``, ``<ifm|call>``, ``]<]name[>[``, or a tag that only calls have."""
+_WORDS = r"(?:(?:tool|function|func|fn)s?[_-]?(?:call(?:ing)?|use|request|invocation|invoke)s?|invoke|call[_-](?:tool|function))"
+_TAG = (
+    rf"(?:</?[\w:.-]*{_WORDS}(?![a-z])[\w:.-]*(?:[\s=][^<>\n]{{0,80}})?>|\[{_WORDS}\]|<<{_WORDS}>>|\{{\{{{_WORDS}\}}\}}"
+    rf"|\u25c1{_WORDS}\u25b7)"
+)
+"""A tag in brackets of any kind with words for a call: ``<x_tool_call>``, ``[TOOL_CALL]``."""
+_MARK = re.compile(rf"(?P<token>{_TOKEN})|(?P<tag>{_TAG})", re.IGNORECASE)
+_BEFORE_NAME = (
+    r"\s*(?:<[\w:.-]+[>=:\s]\s*)?(?:json\s*)?(?:\[\s*)?(?:\{\s*[\"'](?:name|tool|tool_name|function)[\"']\s*:\s*)?[\"']?"
+    r"(?:functions?[.:]|tool[.:])?"
+)
+_NAME_ENDS = r"(?![\w-])"
+_ENDS = ("]", ">", "}", ")", "\u25b7")
+_LOOKED_AHEAD = 600
+_MOST = 40
+_ELEMENT = re.compile(r"^[ \t]*<(?P<name>\w+_\w+)>(?P<body>.*)</(?P=name)>\s*\Z", re.MULTILINE | re.DOTALL)
+
+
+def unlisted_calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of a call that is written in an unknown form, if there is one. ``text`` has no code."""
+    if "<" not in text and "[" not in text and "{{" not in text and "\u25c1" not in text:
+        return
+    names = "|".join(sorted(map(re.escape, known.tools), key=len, reverse=True))
+    behind = re.compile(rf"{_BEFORE_NAME}(?P<name>{names}){_NAME_ENDS}")
+    within = re.compile(rf"(?:name|tool|function|call|[:=|\uff5c])\s*[=:]?\s*[\"']?(?P<name>{names}){_NAME_ENDS}", re.IGNORECASE)
+    before = re.compile(rf"(?:^|[\s>.:=])(?P<name>{names})[ \t]*\Z")
+    for count, mark in enumerate(_MARK.finditer(text)):
+        if count >= _MOST:
+            return
+        inner = within.search(mark[0])
+        found = behind.match(text, mark.end()) or inner
+        ends = text.rstrip().endswith(_ENDS)
+        if found is None and mark["token"]:
+            found, ends = before.search(text[max(0, mark.start() - 100) : mark.start()]), False
+        if found is None:
+            continue
+        name = found["name"]
+        if _is_call(text, mark, name, known, ends=ends) and not covers(text[max(0, mark.start() - LOOKED_BACK) : mark.start()]):
+            yield name, text[mark.start() :]
+            return
+    if (element := _ELEMENT.search(text)) and element["name"] in known and _has_all(element, known):
+        yield element["name"], element[0]
+
+
+def _is_call(text: str, mark: re.Match[str], name: str, known: Definitions, *, ends: bool) -> bool:
+    """Return whether the tool's arguments follow a mark, or, for a token, marks end the reply (``ends``)."""
+    rest = text[mark.start() : mark.end() + _LOOKED_AHEAD]
+    if _has_argument(rest, name, known):
+        return ends or mark["token"] is not None
+    return ends and (mark["token"] is not None or not known.keys(name))
+
+
+def _has_argument(text: str, name: str, known: Definitions) -> bool:
+    """Return whether the text contains an argument of the tool as a key."""
+    keys = "|".join(map(re.escape, known.keys(name)))
+    return bool(keys) and re.search(rf"""(?<![\w-])(?:{keys})(?:["']?\s*[:=]|["']?\s*>|\s*</)""", text) is not None
+
+
+def _has_all(element: re.Match[str], known: Definitions) -> bool:
+    """Return whether an element named like a tool contains exactly elements of its arguments, and all that it requires."""
+    keys = re.findall(r"<([\w.-]+)>", element["body"])
+    given = {key: "" for key in keys if known.takes(element["name"], key)}
+    return len(given) == len(keys) > 0 and not known.lacks(element["name"], given)
