@@ -85,13 +85,13 @@ class ChatMessages(History):
             if isinstance(message, Mapping) and message.get("role") == "assistant":
                 return message if self._is_ours(record) else _common(message)
         message = {"role": "assistant", "content": record.get("text") or None}
-        if calls := [self._call(call) for call in record.get("calls") or ()]:
+        if calls := [self.native_call(call["id"], call["name"], call["args"]) for call in record.get("calls") or ()]:
             message["tool_calls"] = calls
         return message
 
-    def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        function = {"name": self._names.wire(call["name"]), "arguments": json.dumps(call["args"], ensure_ascii=False)}
-        return {"id": call["id"], "type": "function", "function": function}
+    def native_call(self, call_id: str, name: str, args: Any) -> dict[str, Any]:
+        function = {"name": self._names.wire(name), "arguments": json.dumps(args, ensure_ascii=False)}
+        return {"id": call_id, "type": "function", "function": function}
 
     def _add(self, message: Mapping[str, Any]) -> None:
         self._sent.append(encode(message))

@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from agent.providers._calls import bounded, held_back
 from agent.providers._events import EventReader
+from agent.providers._history import History
 from agent.providers._reply import read_reply
 from agent.providers._steer import Steer
+from agent.providers._text_calls import TextCallWatch, advise
 from agent.providers.endpoint import ModelInfo
 from agent.providers.http import HttpClient
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import BadRequest, Overloaded, ProviderError
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
+from toolcrib.contract.types import ToolCall
 
 
 class HttpSession:
     """A session over one HttpClient, which it closes. A failed turn may be retried: only whole turns enter the history.
 
-    A wire provides ``path``, ``_body``, ``_reader``, ``_took``, ``_adapt``, ``_choice_fields`` and ``_schema_fields``. The key
-    goes in ``key_header``; ``headers`` go with each request. ``refuses_stream`` matches, in lower case, a server's message that
-    it does not stream.
+    A wire provides ``path``, ``_body``, ``_reader``, ``_history``, ``_took``, ``_adapt``, ``_choice_fields`` and
+    ``_schema_fields``. The key goes in ``key_header``; ``headers`` go with each request. ``refuses_stream`` matches, in lower
+    case, a server's message that it does not stream.
     """
 
     path: ClassVar[str] = ""
@@ -36,6 +41,8 @@ class HttpSession:
         self.model = model
         self._stream = stream
         self._held: str | None = None  # of the last reply: see EventReader
+        self._offered: Sequence[Mapping[str, Any]] = ()  # tools whose calls the server reads
+        self._advised = self._reported = False  # about calls as text: the user ever, the model in the last turn
         self._answered = False  # the last request: an error in its answer refuses no field
 
     @classmethod
@@ -62,7 +69,10 @@ class HttpSession:
                 if self._answered or not self._adapt_any(error):
                     raise
             else:
-                self._took(turn)
+                if turn.assistant_turn is None:
+                    self._history.records([record_of(turn)], skip_system=False)
+                else:
+                    self._took(turn)
                 return turn
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
@@ -77,6 +87,10 @@ class HttpSession:
         raise NotImplementedError
 
     def _reader(self, on_event: OnEvent) -> EventReader:
+        raise NotImplementedError
+
+    @property
+    def _history(self) -> History:
         raise NotImplementedError
 
     def _took(self, turn: ProviderTurn) -> None:
@@ -98,7 +112,9 @@ class HttpSession:
     # -- one request -----------------------------------------------------------------------------------------------
 
     async def _ask(self, on_event: OnEvent) -> ProviderTurn:
-        reader = self._reader(on_event)
+        watches = self._offered and self._steer.schema is None and self._steer.tool_choice != "none"
+        watch = TextCallWatch(self._offered, on_event) if watches else None
+        reader = self._reader(watch or on_event)
         self._answered = False
         try:
             async with self._client.post(self.path, self._body()) as reply:
@@ -107,10 +123,31 @@ class HttpSession:
                 reply.require_bounded(reader.size)
             turn = reader.finish()
             self._held = reader.held
-            return turn
+            return turn if watch is None else self._with_text_calls(turn, watch)
         except ProviderError as error:
             error.text = error.text or reader.text
             raise
+
+    def _with_text_calls(self, turn: ProviderTurn, watch: TextCallWatch) -> ProviderTurn:
+        """Return the turn with the calls at the end of its text. Of two unreadable ones in a row, the second is an answer."""
+        reply = watch.finish(turn)
+        readable = reply is not None and all(call.fault is None for call in reply.calls)
+        if reply is None or (self._reported and not readable):
+            self._reported = False
+            watch.release()
+            return turn
+        watch.accept(reply)
+        self._reported = not readable
+        if not self._advised:
+            self._advised = True
+            advise(self._server, self.model, read=readable)
+        calls = bounded(held_back(reply.calls, self._held))
+        native = self._native_calls(turn.assistant_turn, reply.content, calls)
+        return replace(turn, assistant_text=reply.content, tool_calls=calls, assistant_turn=native, finish="tool_calls")
+
+    def _native_calls(self, native: Any, text: str, calls: Sequence[ToolCall]) -> Any:
+        """Return the wire's form of a reply with these calls instead of their text; None to make it from the turn itself."""
+        return None
 
     def _adapt_any(self, error: ProviderError) -> bool:
         said = f"{error} {error.body}".lower()
@@ -120,6 +157,12 @@ class HttpSession:
             self._stream = False
             return True
         return False
+
+
+def record_of(turn: ProviderTurn) -> dict[str, Any]:
+    """Return a turn as a stored reply without a native form."""
+    calls = [{"id": call.id, "name": call.name or "unnamed", "args": call.args} for call in turn.tool_calls]
+    return {"role": "assistant", "text": turn.assistant_text, "calls": calls}
 
 
 def function_of(definition: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from agent.providers._anthropic_messages import BREAKPOINT, AnthropicMessages
 from agent.providers._anthropic_reader import AnthropicReader
-from agent.providers._history import encode
+from agent.providers._history import History, encode
 from agent.providers._http_session import HttpSession, function_of
 from agent.providers._images import pictured
 from agent.providers._model_rows import MOST_PAGES, described, get_json, rows_of
@@ -56,6 +56,7 @@ class AnthropicSession(HttpSession):
     ) -> None:
         """Prepare the conversation. Raises ConfigError if ``thinking`` leaves nothing of ``max_tokens``."""
         super().__init__(client, model, stream=stream)
+        self._offered = list(tools)
         functions = [function_of(tool) for tool in tools]
         self._names = WireNames(function["name"] for function in functions)
         self._tools = self._encoded_tools(functions)
@@ -98,6 +99,10 @@ class AnthropicSession(HttpSession):
 
     def _reader(self, on_event: OnEvent) -> AnthropicReader:
         return AnthropicReader(on_event, self._names.own, server=self._server, taken=self._messages.ids)
+
+    @property
+    def _history(self) -> History:
+        return self._messages
 
     def _took(self, turn: ProviderTurn) -> None:
         self._messages.assistant(turn.assistant_turn)

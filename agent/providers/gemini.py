@@ -10,7 +10,7 @@ from urllib.parse import quote
 from agent.providers._gemini_contents import GeminiContents
 from agent.providers._gemini_reader import GeminiReader
 from agent.providers._gemini_tools import GeminiNames, declarations
-from agent.providers._history import encode
+from agent.providers._history import History, encode
 from agent.providers._http_session import HttpSession, function_of
 from agent.providers._images import pictured
 from agent.providers._model_rows import MOST_PAGES, described, get_json, rows_of
@@ -47,6 +47,7 @@ class GeminiSession(HttpSession):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(client, model, stream=stream)
+        self._offered = list(tools)
         self._definitions = list(tools)
         self._names = GeminiNames(function_of(tool)["name"] for tool in tools)
         self._json_schema = True
@@ -95,6 +96,10 @@ class GeminiSession(HttpSession):
 
     def _reader(self, on_event: OnEvent) -> GeminiReader:
         return GeminiReader(on_event, self._names.own, server=self._server)
+
+    @property
+    def _history(self) -> History:
+        return self._contents
 
     def _took(self, turn: ProviderTurn) -> None:
         self._contents.model_content(turn.assistant_turn, [call.id for call in turn.tool_calls])

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.providers._chat_messages import ChatMessages
 from agent.providers._chat_reader import ChatReader
-from agent.providers._history import encode
+from agent.providers._history import History, encode
 from agent.providers._http_session import HttpSession, function_of, schema_named
 from agent.providers._images import pictured
 from agent.providers._names import WireNames
@@ -16,6 +16,7 @@ from agent.providers.http import HttpClient
 from toolcrib.contract.image import Image
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
+from toolcrib.contract.types import ToolCall
 from tools.dispatch.json_results import as_json
 
 
@@ -43,6 +44,7 @@ class OpenAIChatSession(HttpSession):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(client, model, stream=stream)
+        self._offered = list(tools)
         functions = [function_of(tool) for tool in tools]
         self._names = WireNames(function["name"] for function in functions)
         self._tools = encode([self._tool(function) for function in functions]) if functions else b""
@@ -70,8 +72,16 @@ class OpenAIChatSession(HttpSession):
         reader.sent_tools = bool(self._tools)
         return reader
 
+    @property
+    def _history(self) -> History:
+        return self._messages
+
     def _took(self, turn: ProviderTurn) -> None:
         self._messages.assistant(turn.assistant_turn)
+
+    def _native_calls(self, native: Any, text: str, calls: Sequence[ToolCall]) -> Any:
+        listed = [self._messages.native_call(call.id, call.name or "unnamed", call.args) for call in calls]
+        return {**native, "content": text or None, "tool_calls": listed}
 
     def _body(self) -> bytes:
         fields: dict[str, Any] = {"model": self.model, "stream": self._stream}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agent.providers._history import encode
+from agent.providers._history import History, encode
 from agent.providers._http_session import HttpSession, function_of, schema_named
 from agent.providers._images import pictured
 from agent.providers._names import WireNames
@@ -48,6 +48,7 @@ class ResponsesSession(HttpSession):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(client, model, stream=stream)
+        self._offered = list(tools)
         functions = [function_of(tool) for tool in tools]
         self._names = WireNames(function["name"] for function in functions)
         self._tools = encode([self._tool(function) for function in functions]) if functions else b""
@@ -71,6 +72,10 @@ class ResponsesSession(HttpSession):
 
     def _reader(self, on_event: OnEvent) -> ResponsesReader:
         return ResponsesReader(on_event, self._names.own, server=self._server, taken=self._items.ids)
+
+    @property
+    def _history(self) -> History:
+        return self._items
 
     def _took(self, turn: ProviderTurn) -> None:
         self._items.assistant(turn.assistant_turn)

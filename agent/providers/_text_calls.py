@@ -1,0 +1,114 @@
+"""Finds a call that a model wrote as text although the server reads calls, at the end of a streamed reply."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.session import OnEvent, ParsedReply, ProviderTurn, StreamEvent, TextReader
+
+_log = logging.getLogger(__name__)
+_SIGN = Regex(r"<|\]<|\[(?:T|\Z)|functools|function call")
+"""Characters that may begin a call. Text without them is not read: its marks take long to load."""
+_GOOD_ENDS = ("stop", "tool_calls", "")
+
+
+class TextCallWatch:
+    """An OnEvent that forwards a reply's events, except text that may be a call. ``finish`` decides about that text."""
+
+    def __init__(self, tools: Sequence[Mapping[str, Any]], on_event: OnEvent) -> None:
+        self._tools, self._on_event = tools, on_event
+        self._text: list[str] = []
+        """All of the text, until it is read."""
+        self._reader: TextReader | None = None
+        self._begun = False
+        self._waiting = ""  # text that the reader did not show yet
+        self._ahead = 0  # its beginning that was shown before
+        self._shown = 0  # characters of the text that were shown, without blanks at its beginning
+        self._lead = ""  # blanks at the beginning of the text, which the reader drops
+        self._parted = False  # the reader has left text out
+
+    def __call__(self, event: StreamEvent) -> None:
+        if event.kind != "assistant_delta":
+            self._on_event(event)
+            return
+        text = event.text
+        if self._reader is None:
+            start = "" if self._begun else text.lstrip()[:1]
+            if not (start in ("[", "{") or _SIGN.search(text)) or (not start and not self._begun):
+                self._begun = self._begun or bool(start)
+                self._text.append(text)
+                self._on_event(event)
+                return
+            self._read(text)
+        else:
+            self._feed(text)
+
+    def _read(self, text: str) -> None:
+        """Begin to read: the text that was shown already, and ``text``."""
+        from agent.protocols._dialects import native_reader
+
+        before = "".join(self._text).lstrip()
+        self._text.clear()
+        self._reader = native_reader(self._tools)
+        read = "".join(event.text for event in self._reader.feed(before) if event.kind == "assistant_delta")
+        self._parted = not before.startswith(read)
+        self._waiting = before[len(read) :]
+        self._ahead, self._shown = len(self._waiting), len(before)
+        if not before:
+            bare = text.lstrip()
+            self._lead, text = text[: len(text) - len(bare)], bare
+        self._feed(text)
+
+    def _feed(self, text: str) -> None:
+        assert self._reader is not None  # noqa: S101 - set before
+        self._waiting += text
+        for event in self._reader.feed(text):
+            if event.kind == "assistant_delta" and not self._parted:
+                self._parted = not self._waiting.startswith(event.text)
+                if not self._parted:
+                    self._show(len(event.text))
+
+    def _show(self, count: int) -> None:
+        """Show the next characters of the waiting text, except those that were shown before."""
+        text, self._waiting = self._waiting[:count][self._ahead :], self._waiting[count:]
+        self._ahead = max(0, self._ahead - count)
+        if text:
+            self._shown += len(text)
+            self._on_event(StreamEvent("assistant_delta", self._lead + text))
+            self._lead = ""
+
+    def finish(self, turn: ProviderTurn) -> ParsedReply | None:
+        """Return the reply with the calls in its text; None if the text is an answer. ``accept`` or ``release`` follows."""
+        if self._reader is None or turn.tool_calls or turn.finish not in _GOOD_ENDS:
+            return None
+        reply = self._reader.finish()
+        return reply if reply.calls and _ends_with_call(turn, reply) else None
+
+    def accept(self, reply: ParsedReply) -> None:
+        """Show the rest of the text before the calls, and the calls."""
+        if rest := reply.content[self._shown :]:
+            self._on_event(StreamEvent("assistant_delta", rest))
+        for event in reply.events:
+            if event.kind == "tool_call_delta":
+                self._on_event(event)
+
+    def release(self) -> None:
+        """Show the text that was held back, as an answer."""
+        self._show(len(self._waiting))
+
+
+def _ends_with_call(turn: ProviderTurn, reply: ParsedReply) -> bool:
+    """Return whether no text follows the last call; a call that can't be read may be part of the text that was shown."""
+    if any(call.fault is not None for call in reply.calls):
+        return True
+    last = reply.content.rstrip().rpartition("\n")[2]
+    return not last or not turn.assistant_text.rstrip().endswith(last)
+
+
+def advise(server: str, model: str, *, read: bool) -> None:
+    """Log that a model wrote a call as text, and how to avoid that."""
+    how = "it was read" if read else "it could not be read, and the model was told"
+    _log.warning("%s wrote a tool call as text, which %s did not recognize; %s. Consider --provider text", model, server, how)
