@@ -17,7 +17,7 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.types import ToolCall
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
-_NAMED_JSON = re.compile(rf"({_NAME})\s*(?:<tool_sep>\s*)?((?:```\w*\s*)?\{{.*\}}(?:\s*```)?)", re.DOTALL)
+_NAMED_JSON = re.compile(rf"({_NAME})\s*(?:<(?:ifm\|)?tool_sep(?::[\w-]+)?>\s*)?((?:```\w*\s*)?\{{.*\}}(?:\s*```)?)", re.DOTALL)
 _BARE_NAME = re.compile(_NAME)
 _NS = r"(?:[|\uff5c]{1,2}DSML[|\uff5c]{1,2} ?|[A-Za-z]\w*:)?"
 _VALUE_NAME = r"""(?:"(?P<dq>[^"<>]*)"|'(?P<sq>[^'<>]*)'|(?P<bare>[^\s"'<>][^"'<>\n]*))"""

@@ -107,6 +107,7 @@ def suffixed(mark: str) -> ProtocolFence:
 SUFFIXED = ("<tool_call:", "<tool_calls:")
 """Beginnings of tags with a suffix."""
 THINK_SUFFIXED, THINK_ENDS_SUFFIXED = "<think:", "</think:"
+WRAPPERS_SUFFIXED = ("<answer:", "</answer:")
 
 
 def read_line(body: str, known: Definitions) -> list[ToolCall]:
@@ -273,7 +274,7 @@ FENCES: tuple[ProtocolFence, ...] = (
     _row("granite", "<|tools_prefix|>", "<|tools_suffix|>", read=_tokens.read_json_body, scan="json"),
     *(
         _row("granite", f"<|action_start|>{gap}<|plugin|>", "<|action_end|>", read=_tokens.read_json_body, scan="json")
-        for gap in ("", " ", "\n")
+        for gap in ("", " ", "\n", " \n", "\n ")
     ),
     _row("granite", "<|START_ACTION|>", "<|END_ACTION|>", read=_tokens.read_json_body, scan="json"),
     *_code_rows(),
@@ -341,7 +342,7 @@ DROPPED = (
     *(end for row in FENCES for end in row.closers if end not in ("\n", "```", "\n```", "</function>", "</invoke>")),
 )
 """Marks without meaning for a user: ends of turns, and ends of calls that were not begun."""
-WRAPPERS = ("<response>", "</response>", "<answer>", "</answer>", "<|content|>")
+WRAPPERS = ("<response>", "</response>", "<answer>", "</answer>", "<assistant>", "</assistant>", "<|content|>")
 """Tags around a whole answer, and Solar's mark before it."""
 STRIKE, STRIKE_END = "<s>", "</s>"
 """HTML's strikethrough ends like a turn of some models."""
@@ -368,6 +369,7 @@ INNER = (
     "<|recipient|>",
     "<|action_start|>",
     "<|open|>argument",
+    "<|content_invoke_tool_text|>",
     "<TOOL_CALL>",
     "[TOOL_CALL]",
     "<toolcall>",

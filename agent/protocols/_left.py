@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 
 from agent.protocols import _fences
 from agent.protocols._code import EMPTY_ELEMENT, CodeState, end_of_quoted, goes_on, without_code
-from agent.protocols._made import Definitions, faulty, spells_calls
+from agent.protocols._made import UNREADABLE, Definitions, faulty, spells_calls
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._quotes import SENTENCE_ENDS
 from agent.protocols._scan import tokens_of
+from agent.protocols._sentences import LOOKED_BACK, covers
 from agent.protocols._start import Beginning, nested_calls, trailing_code
 from agent.protocols._unlisted import unlisted_calls
 from toolcrib.contract.session import ParsedReply, TextReader
@@ -153,6 +154,18 @@ def left_over(content: str, known: Definitions) -> list[ToolCall]:
     return found
 
 
+def lost_at_end(content: str, known: Definitions) -> list[ToolCall]:
+    """Return a faulty call if the last paragraph of a text ends with an unreadable call of a known tool."""
+    last = content[content.rfind("\n\n") + 1 :]
+    if not content.endswith(("}", "]", ">")) or not any(name in last for name in known.tools):
+        return []
+    for call in left_over(last, known):
+        at = content.rfind(str(call.args[UNREADABLE]))
+        if not covers(content[max(0, at - LOOKED_BACK) : max(0, at)]):
+            return [call]
+    return []
+
+
 def calls_in_thinking(thinking: str, known: Definitions, reader: Callable[[], TextReader]) -> list[ToolCall]:
     """Return the calls that end the thinking of a reply without an answer; none if they are not clear.
 
@@ -164,7 +177,7 @@ def calls_in_thinking(thinking: str, known: Definitions, reader: Callable[[], Te
         return []
     for place in places:
         before = thinking[:place].rstrip()
-        if before and not before.endswith(SENTENCE_ENDS):
+        if before and not before.endswith((*SENTENCE_ENDS, ":")):
             continue  # it is part of a thought
         ending = _read(thinking[place:], reader)
         if not (ending.content or ending.faults) and len(ending.calls) == len(whole.calls):

@@ -62,6 +62,7 @@ class Definitions:
         return [self._unwrapped(call) for call in calls]
 
     def _unwrapped(self, call: ToolCall) -> ToolCall:
+        call = replace(call, name=name) if (name := self.own(call.name)) != call.name else call
         if call.fault is not None or len(call.args) != 1 or call.name not in self.tools:
             return call
         ((key, inner),) = call.args.items()

@@ -25,10 +25,10 @@ class Marks:
         self._stray = (
             frozenset((*self.thinking.values(), *_fences.THINKING_ENDS)) - {*_fences.NOT_STRAY} if stray else frozenset()
         )
-        more = (*_fences.HEADERS, _fences.MODEL_TURN)
-        if not native:
-            more = (*more, _fences.STRIKE, *_fences.DROPPED, *_fences.WRAPPERS)
-        stems = () if native else (_fences.THINK_SUFFIXED, *((_fences.THINK_ENDS_SUFFIXED,) if stray else ()))
+        more = () if native else (_fences.STRIKE, *_fences.DROPPED, *_fences.WRAPPERS)
+        more = (*_fences.HEADERS, _fences.MODEL_TURN, *more)
+        stems = (_fences.THINK_SUFFIXED, *_fences.WRAPPERS_SUFFIXED, *((_fences.THINK_ENDS_SUFFIXED,) if stray else ()))
+        stems = () if native else stems
         if "<tool_calls>" in self.fences:
             stems = (*stems, *_fences.SUFFIXED)
         self.tokens = Tokens((*self.fences, *self.thinking, *self._stray, *more), stems=stems)
@@ -145,7 +145,7 @@ class SpokenMarks:
         if mark == _fences.STRIKE_END and self._strikes:
             self._strikes -= 1
             return False
-        if mark in _fences.WRAPPERS:
+        if mark in _fences.WRAPPERS or mark.startswith(_fences.WRAPPERS_SUFFIXED):
             if blank and not self._wrapper and mark[1] != "/":
                 self._wrapper = f"</{mark[1:]}"
                 return True

@@ -38,7 +38,7 @@ NEVER = re.compile(r"(?!)")
 AFTER = frozenset("\"'\u201d\u201c\u2019\u00bb\u00ab\u300d\u300f`")
 """Marks that, right behind a call, show that it was quoted."""
 _AFTER = re.compile(r"[)}\]]|-->|\*/|\\end\{|[-=*_]{3}|</[A-Za-z][\w:-]*>")
-_WRAPPERS = ("</response>", "</answer>")
+_WRAPPERS = ("</response>", "</answer>", "</assistant>")
 _AFTER_YET = re.compile(r"[-=*_]{1,2}|\\(?:e|en|end)?|<(?:/[\w:-]{0,40})?")
 SENTENCE_ENDS = (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f")
 

@@ -262,7 +262,7 @@ class ReplyBuilder:
         self._unclear, self._called_at = False, -1
         self.code.interrupt()
         self.faults += [f"the call of {call.name or 'a tool'} is in the thinking, so it was not run" for _, call in self.calls]
-        whole = not self._content.tell() or self._content.getvalue().endswith(SENTENCE_ENDS)
+        whole = not self._content.tell() or self._content.getvalue().endswith((*SENTENCE_ENDS, ":"))
         self.thought_calls = [call for _, call in self.calls] if whole and not self._tail.strip() else []
         self.calls = []
         if self._unlikely:

@@ -26,6 +26,9 @@ _CHANNEL_YET = re.compile(r"\s*(?:<|to?)?")
 _RECIPIENT = re.compile(r"(?:>>>)?[ \t]*([A-Za-z_][\w.-]*)[ \t]*\r?\n\s*(?=\{)")
 _RECIPIENT_YET = re.compile(r">{0,3}[ \t]*([\w.-]*)[ \t]*\r?(?:\n\s*)?")
 
+INVOKE = "<|content_invoke_tool_json|>"
+"""Inkling's mark, behind the tool's name: a server may remove the mark before the name."""
+_INVOKED, _INVOKED_YET = re.compile(rf"([A-Za-z_][\w.-]*)(?={re.escape(INVOKE)})"), re.compile(r"([A-Za-z_][\w.-]*)(?=<)")
 _TO_ALL = re.compile(r">>>[ \t]*all[ \t]*\r?\n")
 
 Found = ProtocolFence | Literal["wait", "header", "protocol", "text"] | None
@@ -181,11 +184,21 @@ class Beginning:
         if match := _TO_ALL.match(lead):
             self.skipped = match.end()
             return "text"
+        if (invoked := _INVOKED.match(lead)) and invoked[1] in self.known:
+            self.skipped = invoked.end()
+            return "text"
         if match := _RECIPIENT.match(lead):
             if match[1] not in self.known:
                 return None
             self.skipped = match.end()
             return ProtocolFence(match[0], scan="value", read=_bare.arguments_of(match[1]))
+        if (
+            not final
+            and (invoked := _INVOKED_YET.match(lead))
+            and invoked[1] in self.known
+            and INVOKE.startswith(lead[invoked.end() :])
+        ):
+            return "wait"
         if final or not (match := _RECIPIENT_YET.fullmatch(lead)) or len(lead) > 2 * _bare.DECIDES:
             return None
         name, ended = match[1], match.end(1) < len(lead)

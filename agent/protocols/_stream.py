@@ -8,7 +8,7 @@ from collections.abc import Callable
 from agent.protocols import _bare, _fences
 from agent.protocols._block_steps import BlockReader
 from agent.protocols._fences import Follows, ProtocolFence
-from agent.protocols._left import calls_in_thinking, left_over, lost_calls
+from agent.protocols._left import calls_in_thinking, lost_at_end, lost_calls
 from agent.protocols._made import CUT_OFF, Definitions, faulty
 from agent.protocols._marks import SpokenMarks, marks_of
 from agent.protocols._reply import ReplyBuilder
@@ -119,8 +119,8 @@ class StreamReader(BlockReader):
     def _add_native(self, content: str) -> None:
         """Add a fault for a call at the end of the text that can't be read; calls that are shown as examples are text."""
         reply = self._reply
-        if not (reply.calls or reply.doubtful or self._truncated) and content.endswith(("}", "]", ">", ")")):
-            reply.add(0, left_over(content, self._known))
+        if not (reply.calls or reply.doubtful or self._truncated):
+            reply.add(0, lost_at_end(content, self._known))
 
     def _handed_over(self) -> TextReader | None:
         return self._other

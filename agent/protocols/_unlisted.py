@@ -51,7 +51,13 @@ def unlisted_calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
         found = behind.match(text, mark.end()) or inner
         ends = text.rstrip().endswith(_ENDS)
         if found is None and mark["token"]:
-            found, ends = before.search(text[max(0, mark.start() - 100) : mark.start()]), False
+            line = text[max(0, mark.start() - 100) : mark.start()]
+            found = before.search(line)
+            ends = (
+                found is not None
+                and not line[: found.start("name")].strip(" \t").rpartition("\n")[2]
+                and bool(text[mark.end() :].strip())
+            )
         if found is None:
             continue
         name = found["name"]

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent.providers._calls import UNREADABLE
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.session import OnEvent, ParsedReply, ProviderTurn, StreamEvent, TextReader
 
 _log = logging.getLogger(__name__)
-_SIGN = Regex(r"<|\]<|\[(?:T|\Z)|functools|function call")
-"""Characters that may begin a call. Text without them is not read: its marks take long to load."""
+_WORD = Regex(r"(?:^|\s)[A-Za-z]{2,}(?:\s|$)")
+"""A word of prose: behind a mark without a tool's name, it shows that the mark is only mentioned."""
 _GOOD_ENDS = ("stop", "tool_calls", "")
 
 
@@ -23,7 +24,6 @@ class TextCallWatch:
         self._text: list[str] = []
         """All of the text, until it is read."""
         self._reader: TextReader | None = None
-        self._begun = False
         self._waiting = ""  # text that the reader did not show yet
         self._ahead = 0  # its beginning that was shown before
         self._shown = 0  # characters of the text that were shown, without blanks at its beginning
@@ -31,20 +31,16 @@ class TextCallWatch:
         self._parted = False  # the reader has left text out
 
     def __call__(self, event: StreamEvent) -> None:
+        text = event.text
         if event.kind != "assistant_delta":
             self._on_event(event)
-            return
-        text = event.text
-        if self._reader is None:
-            start = "" if self._begun else text.lstrip()[:1]
-            if not (start in ("[", "{") or _SIGN.search(text)) or (not start and not self._begun):
-                self._begun = self._begun or bool(start)
-                self._text.append(text)
-                self._on_event(event)
-                return
-            self._read(text)
-        else:
+        elif self._reader is not None:
             self._feed(text)
+        elif "<" in text or "[" in text or "{" in text:
+            self._read(text)
+        else:  # no call begins without these; the marks take long to load
+            self._text.append(text)
+            self._on_event(event)
 
     def _read(self, text: str) -> None:
         """Begin to read: the text that was shown already, and ``text``."""
@@ -85,7 +81,17 @@ class TextCallWatch:
         if self._reader is None or turn.tool_calls or turn.finish not in _GOOD_ENDS:
             return None
         reply = self._reader.finish()
-        return reply if reply.calls and _ends_with_call(turn, reply) else None
+        return reply if reply.calls and self._ends_with_call(turn, reply) else None
+
+    def _ends_with_call(self, turn: ProviderTurn, reply: ParsedReply) -> bool:
+        """Return whether the calls end the text; one that can't be read may be part of the text that was shown."""
+        faulty = [call for call in reply.calls if call.fault is not None]
+        if not faulty:
+            last = reply.content.rstrip().rpartition("\n")[2]
+            return not last or not turn.assistant_text.rstrip().endswith(last)
+        raw = " ".join(f"{call.name} {call.args.get(UNREADABLE, '')}" for call in faulty)
+        names = [str((tool.get("function") or tool).get("name")) for tool in self._tools]
+        return not _WORD.search(raw.strip()) or any(name in raw for name in names)
 
     def accept(self, reply: ParsedReply) -> None:
         """Show the rest of the text before the calls, and the calls."""
@@ -98,14 +104,6 @@ class TextCallWatch:
     def release(self) -> None:
         """Show the text that was held back, as an answer."""
         self._show(len(self._waiting))
-
-
-def _ends_with_call(turn: ProviderTurn, reply: ParsedReply) -> bool:
-    """Return whether no text follows the last call; a call that can't be read may be part of the text that was shown."""
-    if any(call.fault is not None for call in reply.calls):
-        return True
-    last = reply.content.rstrip().rpartition("\n")[2]
-    return not last or not turn.assistant_text.rstrip().endswith(last)
 
 
 def advise(server: str, model: str, *, read: bool) -> None:

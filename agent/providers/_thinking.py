@@ -9,7 +9,8 @@ from toolcrib.contract.session import Thinking
 
 _FAMILIES = Regex(
     r"(?<![a-z0-9])(r1|or1|o1)(?![a-z0-9])|qwq|think|reason|magistral|exaone-?deep|nemotron|minimax-?m[12]|mimo"
-    r"|qwen-?3\.[5-9]|glm-?(4\.[7-9]|5)|kimi-?k2\.[5-9]|step-?3\.[5-9]|(?<![a-z0-9])ring-",
+    r"|qwen-?3\.[5-9]|glm-?(4\.[7-9]|5)|kimi-?k(2\.[5-9]|[3-9])|apriel|iquest|k2-?horizon"
+    r"|step-?3\.[5-9]|(?<![a-z0-9])ring-",
     re.IGNORECASE,
 )
 """Models whose templates open a thinking block, by the names that makers and publishers of variants use."""
@@ -17,7 +18,8 @@ _FAMILIES = Regex(
 _NOT_THINKING = Regex(r"(non?|without)[-_.]?(think|reason)", re.IGNORECASE)
 
 _OPENED = Regex(
-    r"(?:<(?:[\w|:]*think\w*|thought|reasoning)>|\[THINK\]|<\|START_THINKING\|>)"
+    r"(?:<(?:[\w|:]*think[\w:]*|thought|reasoning)>|\[THINK\]|<\|START_THINKING\|>|<\|open\|>think<\|sep\|>"
+    r"|Here are my reasoning steps:)"
     r"(?!(?:\s|\\n)*(?:</|\[/THINK\]|<\|END_THINKING\|>))"
 )
 """A thinking block that is opened and not closed at once; it is closed at once if thinking is off."""

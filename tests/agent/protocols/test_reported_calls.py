@@ -108,6 +108,11 @@ def test_one_whose_end_is_not_clear_is_refused(braces: str) -> None:
         ("<function=find><parameter=query>x</parameter></parameter></function>", [("find", {"query": "x"})]),
         ("<function=find><parameter=query><b>x</parameter></parameter></function>", []),
         ("<tool_call:x1>ping<tool_sep:x1></tool_call:x1>", [("ping", {})]),
+        ('<tool_call:x1>find<tool_sep:x1>{"query": "x"}</tool_call:x1>', [("find", {"query": "x"})]),
+        ("<think:x1>so</think:x1><answer:x1></answer:x1><tool_call:x1>ping</tool_call:x1>", [("ping", {})]),
+        ('find<|content_invoke_tool_json|>{"name": "find", "args": {"query": "x"}}', [("find", {"query": "x"})]),
+        ('<minimax:tool_call><invoke name="ping.ping"></invoke></minimax:tool_call>', [("ping", {})]),
+        ("<assistant>\n<think>so</think>\n<tool_call>ping</tool_call>\n</assistant>", [("ping", {})]),
         ("<think:x1>so</think:x1><tool_call:x1>ping</tool_call:x1>", [("ping", {})]),
         ("so</think:x1><tool_calls:x1><tool_call:x1>ping</tool_call:x1></tool_calls:x1>", [("ping", {})]),
         ('function call{"name": "find", "arguments": {"query": "x"}}', [("find", {"query": "x"})]),
@@ -120,7 +125,7 @@ def test_one_whose_end_is_not_clear_is_refused(braces: str) -> None:
 )  # fmt: skip
 def test_a_slip_that_loses_nothing_is_read(text: str, calls: list[Any]) -> None:
     reply = read(text, TOOLS, "auto")
-    assert ran(reply) == calls
+    assert (ran(reply), reply.content) == (calls, "")
     assert bool(reply.faults) is not bool(calls)
 
 

@@ -28,6 +28,8 @@ UNLISTED = (
     '<<tool_call>>terminal(command="ls")<</tool_call>>',
     '{{tool_call}}terminal {"command": "ls"}{{/tool_call}}',
     'terminal<|zeta_args|>{"command": "ls"}',
+    "ping<|zeta_args|>none",
+    "terminal<|content_invoke_tool_text|>ls -a",
     "<read_file>\n<path>a.txt</path>\n</read_file>",
     '<|tool_calls|>terminal{"command": "ls"}',
     '<tool_call:ab12>terminal<args:ab12>{"command": "ls"}</args:ab12>',

@@ -158,6 +158,7 @@ ANSWERS = (
     f"Models write this:\n\n```\n{CALLS[0]}\n```\n", f"```json\n{CALLS[-1]}\n```", f"It quotes `{CALLS[-1]}`", "2 < 3 and [1, 2]",
     f"> {CALLS[-1]}", f"Never write {CALLS[-1]}",
     f"{CALLS[0]}\n\nThat is the form.", "  a\n<b>\n  ", "<think>so</think>Yes.", "Yes.</s>",
+    "GLM writes <arg_key> and <arg_value>", "The marks are [TOOL_CALLS] and [ARGS]", "Use <|im_start|> (as in the terminal)",
     '{"name": "unknown", "arguments": {}}', '{"a": [1, 2]}', "[1, 2]", "def f(x):\n    return x[0] < 1\n", "Use <terminal>.",
 )  # fmt: skip
 

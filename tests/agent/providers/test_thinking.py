@@ -21,6 +21,8 @@ QWEN = """{%- if messages %}<tool_call>{% endif %}{{ '<think>' }}{%- if add_gene
 R1 = "{{ tools }}{% if add_generation_prompt %}{{'<\uff5cAssistant\uff5c><think>\\n'}}{% endif %}"
 SEED = "{%- if add_generation_prompt %}{{ bos_token }}assistant\n<seed:think>{% endif %}"
 MAGISTRAL = "{% if add_generation_prompt %}[THINK]{% endif %}"
+KIMI = """{%- if add_generation_prompt %}<|open|>message role="assistant"<|sep|><|open|>think<|sep|>{% endif %}"""
+APRIEL = "{%- if add_generation_prompt %}<|begin_assistant|>\nHere are my reasoning steps:\n{% endif %}"
 REPLY = "Once upon a time there was a workshop. " * 4
 
 
@@ -76,6 +78,8 @@ def test_the_first_reply_is_shown_as_it_comes(model: str, tmp_path: Path) -> Non
         "kimi-k2-thinking",
         "MiniMax-M2",
         "Ring-1T",
+        "Kimi-K3",
+        "Apriel-1.6-15b",
     ],
 )
 def test_a_thinking_models_is_held_back_until_it_is_known_to_be_no_thinking(model: str, tmp_path: Path) -> None:
@@ -83,7 +87,17 @@ def test_a_thinking_models_is_held_back_until_it_is_known_to_be_no_thinking(mode
 
 
 @pytest.mark.parametrize(
-    ("template", "opens"), [(QWEN, False), (R1, True), (SEED, True), (MAGISTRAL, True), ("{{ messages }}", False), (7, False)]
+    ("template", "opens"),
+    [
+        (QWEN, False),
+        (R1, True),
+        (SEED, True),
+        (MAGISTRAL, True),
+        (KIMI, True),
+        (APRIEL, True),
+        ("{{ messages }}", False),
+        (7, False),
+    ],
 )
 def test_the_servers_template_tells_it_for_any_name(template: Any, opens: bool, tmp_path: Path) -> None:
     assert bool(deltas(tmp_path, "m", {"chat_template": template})) is not opens
