@@ -68,7 +68,7 @@ class TextCallWatch:
                     self._show(len(event.text))
 
     def _show(self, count: int) -> None:
-        """Show the next characters of the waiting text, except those that were shown before."""
+        """Show the next characters of the waiting text, without the ones shown before."""
         text, self._waiting = self._waiting[:count][self._ahead :], self._waiting[count:]
         self._ahead = max(0, self._ahead - count)
         if text:
@@ -108,5 +108,5 @@ class TextCallWatch:
 
 def advise(server: str, model: str, *, read: bool) -> None:
     """Log that a model wrote a call as text, and how to avoid that."""
-    how = "it was read" if read else "it could not be read, and the model was told"
+    how = "it was read" if read else "it could not be read, and the model was asked to call again"
     _log.warning("%s wrote a tool call as text, which %s did not recognize; %s. Consider --provider text", model, server, how)
