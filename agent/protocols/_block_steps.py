@@ -19,6 +19,10 @@ from toolcrib.contract.session import TextReader
 _CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[[^{\n]{0,60})?\{?)?")
 
 
+_RULE = re.compile(r"\s*\{\s*[\w-]+\s*(?::[^{}]*;|[\w-]+\s*\})")
+"""Braces of a style sheet or a configuration, which no call has."""
+
+
 class BlockReader:
     """The steps of a reply's reader that read blocks. ``_step`` is the current one; ``StreamReader`` has those for text."""
 
@@ -161,4 +165,9 @@ class BlockReader:
         self._beginning.bare = False
         for one in pending:
             self._reply.show(one.raw)
-        self._reply.doubtful += [call for some in calls for call in some if call.fault is not None and call.name in self._known]
+        self._reply.doubtful += [
+            call
+            for one, some in zip(pending, calls, strict=False)
+            for call in some
+            if call.fault is not None and call.name in self._known and not _RULE.match(one.body)
+        ]

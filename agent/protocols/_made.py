@@ -21,6 +21,7 @@ _BETWEEN = re.compile(r"[\s,;]+")
 _BESIDE = frozenset(("type", "id", "index", "call_id", "tool_call_id", "thought", "reasoning", *_NAMES, *_ARGS))
 """Fields of a call that are no arguments."""
 _SCHEMA_FIELDS = frozenset(("type", "properties", "required", "additionalProperties", "description", "$schema", "title"))
+_CALL_TYPES = (None, "function", "function_call", "tool", "tool_call", "tool_use")
 _WRAPPERS = ("tool_calls", "function_call", "tool_call")
 _NO_ARGUMENTS = object()
 _FENCED = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
@@ -160,15 +161,19 @@ def is_record(value: Json) -> bool:
 
 
 def is_data(value: Json, known: Definitions) -> bool:
-    """Return whether JSON names tools without calling them: no arguments, and no field that the tool would accept."""
+    """Return whether JSON names tools without calling them: no arguments, and no field that the tool would accept.
+
+    A type that is not one of calls shows data too, and so does a list of bare names of tools that require arguments.
+    """
     value = _unwrapped(value)
-    for one in value if isinstance(value, list) else [value]:
+    ones = value if isinstance(value, list) else [value]
+    for one in ones:
         name, args = _parts(one) if isinstance(one, dict) else (None, None)
-        if args is not _NO_ARGUMENTS or not isinstance(one, dict) or not one.keys() - _BESIDE:
+        if args is not _NO_ARGUMENTS or not isinstance(one, dict) or any(known.takes(str(name), key) for key in one):
             return False
-        if any(known.takes(str(name), key) for key in one):
-            return False
-    return True
+    if isinstance(value, list) and any(len(one) == 1 and known.lacks(str(_parts(one)[0]), {}) for one in ones):
+        return True
+    return all(one.keys() - _BESIDE or one.get("type") not in _CALL_TYPES for one in ones)
 
 
 def _is_schema(args: Json) -> bool:

@@ -48,8 +48,10 @@ def unlisted_calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
         if count >= _MOST:
             return
         inner = within.search(mark[0])
-        found = behind.match(text, mark.end()) or inner
-        ends = text.rstrip().endswith(_ENDS)
+        found = behind.match(text, mark.end())
+        ends = found is not None and text.rstrip().endswith(_ENDS)
+        if found is None and inner is not None:
+            found, ends = inner, mark["tag"] is not None and text.rstrip().endswith(_ENDS)
         if found is None and mark["token"]:
             line = text[max(0, mark.start() - 100) : mark.start()]
             found = before.search(line)

@@ -60,3 +60,19 @@ def test_no_answer_about_markup_is_a_call(name: str) -> None:
         reader.feed(text)
         reply = reader.finish()
         assert (list(reply.calls), list(reply.faults)) == ([], []), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "todo", "type": "list"}', '[{"name": "terminal"}, {"name": "todo"}]', "terminal\n{\n  color: green;\n}",
+        "terminal {\n  command bash\n}", "exec = <|terminal|>", "<terminal><command>ls</command></terminal>",
+        '<tool name="terminal"><command>xterm</command></tool>', '<functions><function name="todo" type="x"/></functions>',
+        '<method name="terminal"><arg name="command" type="s"/></method>', '{"terminal": {"command": "bash"}, "todo": {}}',
+        "I opened the terminal<|zeta|>", "<!ELEMENT todo (item*)>", '<call method="terminal"/>',
+        "<memory action=\"x\">y</memory>",
+    ],
+)  # fmt: skip
+def test_data_and_markup_with_the_name_of_a_tool_are_text(text: str) -> None:
+    reply = read_whole(TOOLS, text, thinking="closed")
+    assert (reply.content, list(reply.calls), list(reply.faults)) == (text, [], [])
