@@ -10,7 +10,7 @@ from agent.providers._events import EventReader
 from agent.providers._history import History
 from agent.providers._reply import read_reply
 from agent.providers._steer import Steer
-from agent.providers._text_calls import TextCallWatch, advise
+from agent.providers._text_calls import TextCallWatch, advise, reported
 from agent.providers.endpoint import ModelInfo
 from agent.providers.http import HttpClient
 from toolcrib.contract.dataclass import replace
@@ -141,7 +141,7 @@ class HttpSession:
         if not self._advised:
             self._advised = True
             advise(self._server, self.model, read=readable)
-        calls = bounded(held_back(reply.calls, self._held))
+        calls = bounded(held_back([reported(call) for call in reply.calls], self._held))
         native = self._native_calls(turn.assistant_turn, reply.content, calls)
         return replace(turn, assistant_text=reply.content, tool_calls=calls, assistant_turn=native, finish="tool_calls")
 

@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.providers._calls import UNREADABLE
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.session import OnEvent, ParsedReply, ProviderTurn, StreamEvent, TextReader
+from toolcrib.contract.types import ToolCall
 
 _log = logging.getLogger(__name__)
 _WORD = Regex(r"(?:^|\s)[A-Za-z]{2,}(?:\s|$)")
 """A word of prose: behind a mark without a tool's name, it shows that the mark is only mentioned."""
+NOT_TEXT = "it was written as text, but tools are called by the API's own tool calls; make such a call"
 _GOOD_ENDS = ("stop", "tool_calls", "")
 
 
@@ -108,5 +111,11 @@ class TextCallWatch:
 
 def advise(server: str, model: str, *, read: bool) -> None:
     """Log that a model wrote a call as text, and how to avoid that."""
-    how = "it was read" if read else "it could not be read, and the model was asked to call again"
-    _log.warning("%s wrote a tool call as text, which %s did not recognize; %s. Consider --provider text", model, server, how)
+    how = "toolcrib ran it" if read else "toolcrib could not read it and reported that to the model"
+    text = "%s wrote a tool call as text, which %s did not recognize; %s. If that happens often, use --provider text"
+    _log.warning(text, model, server, how)
+
+
+def reported(call: ToolCall) -> ToolCall:
+    """Return an unreadable call with a fault that names the way out on a native wire."""
+    return call if call.fault is None else replace(call, fault=f"{NOT_TEXT}. {call.fault}")
