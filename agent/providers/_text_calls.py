@@ -27,19 +27,24 @@ class TextCallWatch:
         self._text: list[str] = []
         """All of the text, until it is read."""
         self._reader: TextReader | None = None
-        self._waiting = ""  # text that the reader did not show yet
-        self._ahead = 0  # its beginning that was shown before
-        self._shown = 0  # characters of the text that were shown, without blanks at its beginning
+        self._has_calls = False  # the server's own: all text is an answer
+        self._unread = ""  # text that the reader did not show yet
+        self._ahead = 0  # its blanks at the beginning that were shown
+        self._due = ""  # text that the reader showed, in one piece with text that it did not
         self._lead = ""  # blanks at the beginning of the text, which the reader drops
+        self._shown = 0  # characters of the text that were shown, without these blanks
         self._parted = False  # the reader has left text out
 
     def __call__(self, event: StreamEvent) -> None:
         text = event.text
         if event.kind != "assistant_delta":
+            if event.kind == "tool_call_delta" and not self._has_calls:
+                self._has_calls = True
+                self.release()
             self._on_event(event)
-        elif self._reader is not None:
+        elif self._reader is not None and not self._has_calls:
             self._feed(text)
-        elif "<" in text or "[" in text or "{" in text:
+        elif not self._has_calls and ("<" in text or "[" in text or "{" in text):
             self._read(text)
         else:  # no call begins without these; the marks take long to load
             self._text.append(text)
@@ -54,8 +59,8 @@ class TextCallWatch:
         self._reader = native_reader(self._tools)
         read = "".join(event.text for event in self._reader.feed(before) if event.kind == "assistant_delta")
         self._parted = not before.startswith(read)
-        self._waiting = before[len(read) :]
-        self._ahead, self._shown = len(self._waiting), len(before)
+        self._unread = before[len(read) :]
+        self._ahead, self._shown = len(self._unread), len(before)
         if not before:
             bare = text.lstrip()
             self._lead, text = text[: len(text) - len(bare)], bare
@@ -63,17 +68,24 @@ class TextCallWatch:
 
     def _feed(self, text: str) -> None:
         assert self._reader is not None  # noqa: S101 - set before
-        self._waiting += text
+        self._emit("")
+        self._unread += text
         for event in self._reader.feed(text):
-            if event.kind == "assistant_delta" and not self._parted:
-                self._parted = not self._waiting.startswith(event.text)
-                if not self._parted:
-                    self._show(len(event.text))
+            if event.kind != "assistant_delta" or self._parted:
+                continue
+            if not self._unread.startswith(event.text):
+                self._parted = True
+                continue
+            count = len(event.text)
+            self._due += self._unread[:count][self._ahead :]
+            self._unread, self._ahead = self._unread[count:], max(0, self._ahead - count)
+        rest = self._unread[self._ahead :]
+        if not self._parted and not rest.strip():
+            self._ahead = len(self._unread)
+            self._emit(rest)
 
-    def _show(self, count: int) -> None:
-        """Show the next characters of the waiting text, without the ones shown before."""
-        text, self._waiting = self._waiting[:count][self._ahead :], self._waiting[count:]
-        self._ahead = max(0, self._ahead - count)
+    def _emit(self, rest: str) -> None:
+        text, self._due = self._due + rest, ""
         if text:
             self._shown += len(text)
             self._on_event(StreamEvent("assistant_delta", self._lead + text))
@@ -106,7 +118,9 @@ class TextCallWatch:
 
     def release(self) -> None:
         """Show the text that was held back, as an answer."""
-        self._show(len(self._waiting))
+        rest, self._unread = self._unread[self._ahead :], ""
+        self._ahead = 0
+        self._emit(rest)
 
 
 def advise(server: str, model: str, *, read: bool) -> None:
