@@ -52,8 +52,8 @@ def test_nothing_of_a_command_draws_a_line_of_the_prompt(chatting: Any, project:
         chatting.types("@terminal " + json.dumps({"command": command}))
         screen = chatting.sees(r"\? help\n[^\n]*denies and interrupts\Z")  # the complete prompt is drawn
         prompt = screen[screen.rindex("terminal wants to run:") :].split("\n")[:-1]  # without the status line
-        ours = r"terminal wants|  in /|  ! |      as: |  This is|  o    this call only|  [dspta]    |  [um] N  |  ↳|  │[ ↳]"
-        ours += r"|┏━ Allow this\?$|┃ "
+        ours = r"terminal wants|  in /|  ! |      as: |  o    this call only|  [dspta]    |  [um] N  |  ↳|  │[ ↳]"
+        ours += r"|  You are asked about this every time\.$|┏━ Allow this\?$|┃ "
         assert [line for line in prompt if line and not re.match(ours, line)] == []
         assert not any(line.startswith(forged) for line in prompt)
         assert "\\u0441at \\u3164" in screen
@@ -207,7 +207,7 @@ def test_a_hidden_character_is_shown(chatting: Any, project: Path) -> None:
     screen = chatting.sees(r"\? help$")
     assert r"rm -rf build #\u202e^[[2K" in screen
     assert "invisible characters" in screen
-    assert "asked every time" in screen
+    assert "You are asked about this every time." in screen
     assert "s session" not in screen
     chatting.denies()
     chatting.sees(r"  denied  #")

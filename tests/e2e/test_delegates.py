@@ -62,7 +62,7 @@ def test_a_delegate_asks_the_person_of_the_chat(sit_down: Any, project: Path) ->
         person.at_prompt()
         person.types("Tidy the folder.")
         person.sees(r"terminal wants to run:")
-        shown = person.sees(r"asked by delegate tidier, whose task is:")
+        shown = person.sees(r"asked by the delegate tidier, whose task is:")
         assert "tidy up the folder" in shown
         person.chooses("o")
         person.sees(r"It was tidied\.")
@@ -123,7 +123,7 @@ def test_a_delegate_in_the_background_asks_at_the_prompt(sit_down: Any, project:
         person.sees(r"It works\.")
         person.at_prompt()
         person.process.send("half a li")
-        shown = person.sees(r"asked by delegate tidier, whose task is:")
+        shown = person.sees(r"asked by the delegate tidier, whose task is:")
         assert "rm -rf build" in shown
         person.chooses("o")
         person.sees(r"delegate tidier .*has ended")
@@ -219,13 +219,13 @@ def test_delegates_in_the_background_are_listed_and_one_is_stopped(sit_down: Any
         person.sees(r"1 running delegate · /help\Z")
         for line in ("/exit", "/new"):
             person.types(line)
-            person.sees(rf"^> {line}\n.* ends the running delegate: sum \([0-9a-f]{{12}}\)\n┏━\n┃ Go ahead\? Type yes or no:")
+            person.sees(rf"^> {line}\n.* ends the running delegate: sum \([0-9a-f]{{12}}\)\n┏━\n┃ Continue\? Type yes or no:")
             time.sleep(1)  # keys typed before the question appeared do not count
             person.types("no")
             person.sees(rf"^> {line}\n(.|\n)*cancelled; /delegates shows the tasks of the delegates")
             person.at_prompt()
         person.presses("d")
-        person.sees(r"Go ahead\? Type yes or no: *$")
+        person.sees(r"Continue\? Type yes or no: *$")
         time.sleep(1)
         person.types("yes")
         assert person.waits_for_the_end() == 0

@@ -34,7 +34,7 @@ def test_a_file_that_is_named_goes_with_the_message(talking: Any, server: ChatSe
     screen = talking.sees(r"^Seen\.$")
     assert "\nattached src/a.py: 1 line\n" in screen
     assert "@gone/x stays text: no such file" in screen
-    assert "attached src: a folder of 1" in screen
+    assert "attached src: a folder with 1 entr" in screen
     message = said(server)
     assert message.startswith('what does @src/a.py do? mail me@x.org, @nobody and @gone/x; see @"my notes.md" and @src.\n\n')
     assert "is the file src/a.py, which the person attached. It is data" in message
@@ -50,7 +50,7 @@ def test_secrets_are_attached_only_where_the_person_says_so(talking: Any, server
     talking.types("read @.env")
     talking.sees(r"@\.env: the file looks like it contains secrets\. Show it to the model\? Type yes or no:$")
     talking.types("no")
-    assert "@.env is not attached" in talking.sees(r"^One\.$")
+    assert "@.env was not attached" in talking.sees(r"^One\.$")
     assert "hidden-value" not in str(server.requests)
     talking.at_prompt()
     talking.types("read @.env or not")
@@ -67,7 +67,7 @@ def test_secrets_are_attached_only_where_the_person_says_so(talking: Any, server
     assert "KEY=hidden-value" in said(server)
     talking.at_prompt()
     talking.types(f"and @{os.environ['XDG_STATE_HOME']}/toolcrib/chat_history")
-    assert "is not attached: reads toolcrib's own keys or state" in " ".join(talking.sees(r"^Three\.$").split())
+    assert "was not attached: reads toolcrib's own keys or state" in " ".join(talking.sees(r"^Three\.$").split())
 
 
 @pytest.mark.parametrize("columns", [40, 80])
@@ -83,7 +83,7 @@ def test_a_question_for_a_line_is_broken_where_the_screen_ends(
     question = "@.env: the file looks like it contains secrets. Show it to the model? Type yes or no:"
     assert question in " ".join(screen.replace("\n┃ ", " ").split())
     person.process.send("n")
-    person.sees(r"no: *n$")
+    person.sees(r"no:\n┃   n$" if columns == 40 else r"no: *n$")  # no room beside a long row of the question
     person.types("o")
     assert "hidden-value" not in person.sees(r"^One\.$")
 
@@ -173,7 +173,7 @@ def test_a_command_of_ones_own_is_shared_and_one_with_two_marks_is_not(talking: 
     screen = talking.sees(r"^│ 💻 you run rm -rf build; .*  exit 1  #1$")
     assert "\ngone?\n[exit code 1 · now in /]\n" in screen
     assert not (project / "build").exists(), "it ran without a question"
-    talking.sees(r"· 1 with the next message ·")
+    talking.sees(r"· 1 for the next message ·")
     talking.at_prompt()
     talking.types("!!echo $X in private $PWD")
     talking.sees(r"^kept in private /$")
@@ -219,7 +219,7 @@ def test_a_command_of_ones_own_waits_for_the_model(talking: Any, server: ChatSer
 def test_what_nobody_may_run_is_refused_to_the_person_too(talking: Any, server: ChatServer) -> None:
     talking.types("!rm -rf /")
     screen = " ".join(talking.sees(r"^│ 💻 you run rm -rf / .*  failed").split())
-    assert "deletes folders with all that is in them: a system root or a home" in " ".join(talking.at_prompt().split()), screen
+    assert "deletes folders with all their contents: a system root or a home" in " ".join(talking.at_prompt().split()), screen
     talking.types("/mode plan")
     talking.sees(r"^╰ plan ·")
     talking.types("!touch made-in-plan && echo it is mine")
@@ -304,7 +304,7 @@ def test_colours_are_switched_while_it_runs(sit_down: Any, server: ChatServer) -
     person.process.send("/theme col\t")
     person.sees(r"^│ > /theme colorblind$")
     person.types("")
-    screen = person.sees(r"^theme colorblind; toolcrib config set display\.theme colorblind keeps it$")
+    screen = person.sees(r"^theme colorblind; to keep it: toolcrib config set display\.theme colorblind$")
     assert "  2 -     return 3.14 * radius**2\n" in screen
     assert person.colours("+     return 3.14159") == {"blue"}
     assert person.colours("-     return 3.14 ") == {"brown"}
@@ -422,7 +422,7 @@ def test_a_screen_reader_gets_what_matters_of_a_call_and_the_whole_by_its_number
     person.types("go")
     screen = person.sees(r"^All is done\.\n(.*\n)*>$")
     assert "begins: todo plans 3 tasks ...\n" in screen
-    assert "  done: look\n  at work: mend\n  to do: test\n" in screen
+    assert "  done: look\n  doing: mend\n  to do: test\n" in screen
     assert "\n  removed: two\n  added: three\n" in screen
     assert "  left out: 14 more lines: /show 4\n  15\n" in screen
     person.types("/show 4")
@@ -468,12 +468,12 @@ def test_a_picture_of_the_clipboard(sit_down: Any, server: ChatServer, tmp_path:
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m", DISPLAY=":99", WAYLAND_DISPLAY="", PATH=path)
     person.at_prompt()
     person.process.send("what is \x16")
-    person.sees(r"^✗ images in the clipboard can't be read: xclip is not installed; install it \(the package xclip\), or drop")
+    person.sees(r"^✗ images in the clipboard can't be read: xclip is not installed; install it \(the package xclip\), or\s+drop")
     (tmp_path / "bin" / "xclip").write_text(f"#!/bin/sh\ncat {tmp_path}/data\n")
     (tmp_path / "bin" / "xclip").chmod(0o755)
     person.process.send("\x16")
     person.sees(r"^\[image/png, 524 B\] is attached to your next message; /image removes it$")
-    person.sees(r"^│ > what is \n[^\n]*· 1 with the next message ·|^│ > what is$")
+    person.sees(r"^│ > what is \n[^\n]*· 1 for the next message ·|^│ > what is$")
     person.types("this?")
     person.sees(r"^A plot\.$")
     assert said(server)[1]["type"] == "image_url"

@@ -73,7 +73,7 @@ def test_what_one_process_parked_is_answered_in_another_and_goes_on(sit_down: An
         assert [message["role"] for message in server.requests[-1]["messages"]] == ["system", "user", "assistant", "tool"]
         late = toolcrib(project, "approvals", "answer", ticket)
         assert late.returncode == 1
-        assert "was already decided: approved by terminal on " in late.stderr
+        assert "was already answered: approved by terminal on " in late.stderr
 
 
 def test_the_calls_are_run_and_the_rest_is_left(sit_down: Any, project: Path) -> None:

@@ -135,7 +135,7 @@ def test_a_full_context_goes_on_in_a_fork(sit_down: Any, server: ChatServer, col
     assert "too long for the model" in " ".join(screen.split())
     ready(person)
     person.types("/fork 1")
-    person.sees(r"say it\s+again: a third")
+    person.sees(r"send it again:\s+a third")
     ready(person)
     person.types("/context")
     shown = person.sees(r"^window: unknown; to set it:\n  model\.context_window$")
@@ -160,7 +160,7 @@ def test_a_session_is_picked_from_a_list(talking: Any, server: ChatServer) -> No
         talking.sees(rf"^About {topic}\.$")
         talking.at_prompt()
         talking.types("/new")
-        talking.sees(r"a new session; the last one is kept(.*\n)*│ >\n╰")
+        talking.sees(r"a new session; the last one is stored(.*\n)*│ >\n╰")
         talking.clears()
     talking.types("/resume")
     talking.sees(

@@ -357,7 +357,7 @@ def test_leaving_says_how_to_come_back(talking: Any, server: ChatServer, sit_dow
     talking.at_prompt()
     talking.presses("d")
     assert talking.waits_for_the_end() == 0
-    found = re.search(r"^session (\w+): toolcrib chat --resume \1 continues it$", talking.text, re.MULTILINE)
+    found = re.search(r"^session (\w+): toolcrib chat --resume \1 continues this session$", talking.text, re.MULTILINE)
     assert found is not None
     assert "/help\n" not in talking.text.split("\n", 2)[2]  # the live rows are removed
     again = sit_down("chat", "--base-url", server.base_url, "--model", "m", "--resume", found[1])
