@@ -28,7 +28,8 @@ IMAGE_TOKENS = 1_000
 _LARGEST = 5
 _SECONDS = 4.0
 _SAYS = Regex(
-    r"(?:context (?:length|window|size)(?: is| of)?|number of tokens allowed|n_ctx)[\s\"':(=]{0,6}(\d[\d,]{2,11})"
+    r"(?:context (?:length|window|size)(?: is| of)?|number of tokens allowed|n_ctx|token limit|input length of"
+    r"|maximum is|less than|limit is|at most|max size)[\s\"':(=]{0,6}(\d[\d,]{2,11})"
     r"|(\d[\d,]{2,11}) maximum",
     re.I,
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from agent.providers._overflow import is_overflow
 from toolcrib.contract.errors import (
     AuthFailed,
     BadRequest,
@@ -23,13 +24,6 @@ from toolcrib.contract.regex import Regex
 MAX_SHOWN = 2000
 """Characters of a server's text in an error."""
 
-_TOO_LONG = Regex(
-    r"context[_ ](length|window|size|limit)|context_overflow|maximum prompt length|prompt is too long|input is too long"
-    r"|(input|prompt) token count|too many (input )?tokens|reduce the length of|exceeds? the maximum number of tokens"
-    r"|longer than the (model's )?(maximum )?context|inputs` tokens \+|context the overflows|tokens?\b.{0,60}too large for model"
-    r"|string_above_max_length",
-    re.IGNORECASE,
-)
 _SPENT = Regex(
     r"insufficient[_ -](account[_ -])?(quota|balance|credits?|funds?)|not[_ -]enough[_ -](balance|credits?|funds?)"
     r"|(balance|credits?|funds?) ((is|are|(has|have) been) )?(insufficient|too low|not enough|exhausted|depleted|used up|empty)"
@@ -40,7 +34,6 @@ _SPENT = Regex(
     re.IGNORECASE,
 )
 """An account without money, in the words of vendors: a later request would be refused too."""
-
 _WAIT = Regex(r"(?:try again|retry(?:ing)?) (?:in|after) ((?:\d+(?:\.\d+)?\s*(?:ms|m|h|s|seconds?|minutes?)\s*)+)", re.IGNORECASE)
 _RETRY_DELAY = Regex(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
 _AMOUNT = Regex(r"(\d+(?:\.\d+)?)\s*(ms|seconds?|minutes?|s|m|h)", re.IGNORECASE)
@@ -63,6 +56,10 @@ class EndlessReply(StreamBroken):
     """A reply reached its limit of time or size: a retry would take as long, and show it all again."""
 
     retryable = False
+
+
+class OversizedReply(EndlessReply):
+    """A reply repeats itself, or exceeds its limit: only its beginning and its end are kept."""
 
 
 class UnreadableReply(StreamBroken):
@@ -167,8 +164,8 @@ def _error(
 
 
 def _kind(status: int, fields: Mapping[str, Any], said: str) -> tuple[type[ProviderError], str]:
-    marks = " ".join(str(fields.get(name) or "") for name in ("code", "type", "status"))
-    if status not in (401, 403, 429) and (status == 413 or _TOO_LONG.search(marks) or _TOO_LONG.search(said)):
+    marks = " ".join(str(fields.get(name) or "") for name in ("code", "type", "status", "param"))
+    if is_overflow(status, marks, said, structured=bool(fields)):
         return ContextTooLong, "reports that the conversation is too long for the model"
     if status in (0, 429) and (_SPENT.search(marks) or _SPENT.search(said)):
         return QuotaSpent, "reports that the account's quota is spent: check its plan and billing"
@@ -178,6 +175,8 @@ def _kind(status: int, fields: Mapping[str, Any], said: str) -> tuple[type[Provi
         return AuthFailed, "refused the key: {key}"
     if status >= 500 or status in (408, 425, 498):
         return Overloaded, "failed with a server error; retrying may help"
+    if status == 413:
+        return BadRequest, "refused the request: a part of it is too large, or all of it for the server or a proxy"
     if status >= 400:
         return BadRequest, "refused the request"
     if re.search(r"overloaded|unavailable|server_error|internal|timeout", marks, re.IGNORECASE):
