@@ -370,6 +370,11 @@ def _last_program(command: str) -> str:
     return words[0].rpartition("/")[2] if words else ""
 
 
+def _waits(args: Mapping[str, Any]) -> bool:
+    """Return whether the command sleeps, as one that waits for other work does."""
+    return re.search(r"\bsleep\s+[\d.\"'$]", str(args.get("command", ""))) is not None
+
+
 registry.register(
     name="terminal",
     toolset="terminal",
@@ -385,5 +390,6 @@ registry.register(
     timeout=MAX_TIMEOUT + 30,
     max_result_chars=64_000,
     changes="command",
+    polls=_waits,
     display=ToolDisplay(verb="runs", subject=("command",), below="output"),
 )

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.entry import ToolEntry
     from toolcrib.contract.registry import ToolRegistry
     from toolcrib.contract.session import ProviderSession
+    from toolcrib.contract.types import ToolCall
     from tools.dispatch.hooks import HookManager
     from tools.dispatch.pipeline import Dispatcher
 
@@ -234,6 +235,16 @@ class SessionCore:
         """Return how to display calls of the tool."""
         entry = self._share.registry.get(name)
         return NO_DISPLAY if entry is None else entry.display.with_emoji(entry.emoji)
+
+    def polls(self, call: ToolCall) -> bool:
+        """Return whether the call waits for a change, as its tool declares."""
+        entry = self._share.registry.get(call.name)
+        if entry is None or not callable(entry.polls):
+            return entry is not None and entry.polls is True
+        try:
+            return bool(entry.polls(call.args))
+        except Exception:  # noqa: BLE001 - a plugin's function, and arguments of any form
+            return False
 
     @property
     def file_arguments(self) -> dict[str, str]:

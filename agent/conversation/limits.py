@@ -37,7 +37,7 @@ class CostCapReached(RunError):
 
 
 class NoProgress(RunError):
-    """The model repeats itself: the same failing call, or calls that can't be read."""
+    """The model repeats itself: the same call with the same result, or calls that can't be read."""
 
 
 class AnswerUnfit(RunError):
@@ -59,8 +59,8 @@ class RunLimits:
     """Limits of a run: ``max_turns`` turns with calls; then one more turn for a final answer, or an error (000-41, 004-6).
 
     ``max_tokens`` is a hard cap on input and output of one run together, as the server counts them; ``max_cost`` is a cap on
-    their cost by ``prices``. ``repeats`` is how often the same call may fail in a row, ``repairs`` how many turns in a row may
-    have only unreadable calls. The limits are stored with the run, so a restart does not reset them.
+    their cost by ``prices``. ``repeats`` is how often the same call may fail or return the same result in a row, ``repairs`` how
+    many turns in a row may have only unreadable calls. The limits are stored with the run, so a restart does not reset them.
     """
 
     max_turns: int = 10

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation.transcript import Record
 from agent.events import Emit, Event, Retrying, TextDelta, ToolCallDelta
-from toolcrib.contract.errors import ToolcribError
+from agent.providers._faults import OversizedReply
+from agent.reply_ends import shortened
+from toolcrib.contract.errors import ProviderError, ToolcribError
 
 if TYPE_CHECKING:
     from agent.conversation.core import SessionCore
@@ -27,6 +29,7 @@ _CHARS_A_SECOND = 100_000
 """Limit for long replies: each write contains all the text so far."""
 INTERRUPTED = "interrupted by the user"
 UNREACHABLE = "the connection to the model ended here"
+STOPPED = "the reply repeated itself or exceeded its limit, so it was stopped here"
 KILLED = "interrupted here, before it was complete"
 _log = logging.getLogger(__name__)
 
@@ -94,6 +97,13 @@ class PartialReply:
             self._pieces.clear()
             self._call = ""
         self._emit(event)
+
+    def failed(self, error: ProviderError) -> Record:
+        """Return the record of a reply that ``error`` ended. Of a reply without an end it has the beginning and the end."""
+        if not isinstance(error, OversizedReply):
+            return self.record(UNREACHABLE)
+        self._pieces = [shortened(self.text)]
+        return self.record(STOPPED)
 
     def record(self, why: str) -> Record:
         """Return the record of the reply so far."""

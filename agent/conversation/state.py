@@ -26,6 +26,11 @@ def run_id_of(session_id: str, item: int) -> str:
     return f"{session_id}-{item}"
 
 
+def tokens_used(usage: Mapping[str, int]) -> int:
+    """Return the tokens that count towards ``max_tokens``: input and output together."""
+    return int(usage.get("input", 0)) + int(usage.get("output", 0))
+
+
 @dataclass(frozen=True, slots=True)
 class CallState:
     """State of a call in the turn's batch. ``tickets`` are its pending tickets; ``end_run``: a gate ended the run with it."""
@@ -69,10 +74,10 @@ class RunState:
     """Frozen state of a run; each step makes a new one. ``step`` counts the stored steps, from 1.
 
     ``turn`` counts replies of the model. ``usage`` sums the server's counts, ``cost`` is by the prices. ``failed`` is the last
-    failed call and how often it failed in a row, ``unreadable`` the number of turns in a row without a readable call. ``batch``
-    is the turn's calls. ``first`` is the transcript index of the message that the run answers. ``schema`` is the schema of the
-    answer. ``mends`` means that the model is answering again after an invalid answer, ``last`` that this turn may have no calls.
-    ``shell`` is set while the run is parked.
+    failed call and how often it failed in a row, ``repeated`` the same for a turn's calls with their results, ``unreadable`` the
+    number of turns in a row without a readable call. ``batch`` is the turn's calls. ``first`` is the transcript index of the
+    message that the run answers. ``schema`` is the schema of the answer. ``mends`` means that the model is answering again after
+    an invalid answer, ``last`` that this turn may have no calls. ``shell`` is set while the run is parked.
     """
 
     id: str
@@ -85,6 +90,7 @@ class RunState:
     usage: Mapping[str, int] = field(default_factory=dict)
     cost: float = 0.0
     failed: tuple[str, int] = ("", 0)
+    repeated: tuple[str, int] = ("", 0)
     unreadable: int = 0
     batch: tuple[CallState, ...] = ()
     first: int = 0
@@ -157,6 +163,7 @@ class RunState:
             "usage": dict(self.usage),
             "cost": self.cost,
             "failed": list(self.failed),
+            **({"repeated": list(self.repeated)} if self.repeated[0] else {}),
             "unreadable": self.unreadable,
             "batch": [one.to_json() for one in self.batch],
             "first": self.first,
@@ -193,6 +200,7 @@ class RunState:
                     "principal": Principal.from_json(data["principal"]),
                     "limits": RunLimits.from_json(data["limits"]),
                     "failed": (str(data["failed"][0]), int(data["failed"][1])),
+                    "repeated": (str(data.get("repeated", ("", 0))[0]), int(data.get("repeated", ("", 0))[1])),
                     "batch": tuple(map(CallState.from_json, data["batch"])),
                     "items": tuple(data["items"]),
                     "shell": None if data["shell"] is None else ParkedShell(**data["shell"]),

@@ -6,16 +6,15 @@ is repeated after a crash adds nothing twice. All state of a run is in its RunSt
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import adopt_answers
 from agent.conversation.asking import ask_model, interruptible, new_stream, text_id
-from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
-from agent.conversation.partial import INTERRUPTED, UNREACHABLE, PartialReply
+from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, RunError, Stopped
+from agent.conversation.partial import INTERRUPTED, PartialReply
+from agent.conversation.progress import check_progress
 from agent.conversation.room import ContextRoom
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import OURS, Record, begun_since, results_record, source_of, turn_record, user_record
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 FINAL_ANSWER = "You have reached the maximum number of turns. Please provide your final answer now."
 """Request for a final answer, worded as the specification requires (000-41)."""
-_KEY_CHARS = 200
 
 
 class Steps:
@@ -113,7 +111,7 @@ class Steps:
         except ProviderError as error:
             await partial.end()
             if partial.has_begun:
-                await self._keep(partial.state.next(), [partial.record(UNREACHABLE)])
+                await self._keep(partial.state.next(), [partial.failed(error)])
             elif isinstance(error, ContextTooLong):
                 return await self._room.refused(partial.state, error)
             raise
@@ -293,7 +291,8 @@ class Steps:
         scope, provider_turn = self._session.scope, self._turn
         await self._session.delegates.settled(state.turn_id, state.batch)
         record = results_record(executed, {} if scope.state is self._told_state else scope.state)
-        after, fault = _progress([one.call for one in state.batch], executed, _charged(state, executed))
+        texts = [str(one["text"]) for one in record["results"]]
+        after, fault = check_progress(_charged(state, executed), executed, texts, self._session.polls)
         if scope.cancelled:
             after = after.ended("interrupted", state.text)
         elif any(one.end_run for one in executed):
@@ -337,43 +336,3 @@ def _charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
     from agent.delegates.budget import charged
 
     return charged(state, executed)
-
-
-def _progress(calls: Sequence[ToolCall], executed: Sequence[ExecutedCall], state: RunState) -> tuple[RunState, RunError | None]:
-    """Return the state with its counters updated by these results, and the error if the run has reached a limit."""
-    limits = state.limits
-    unreadable = state.unreadable + 1 if all(call.fault is not None for call in calls) else 0
-    fault: RunError | None = None
-    if unreadable > limits.repairs:
-        fault = NoProgress(f"the model's calls were unreadable {unreadable} turns in a row: {calls[-1].fault}")
-    failed, counted = state.failed, ""
-    for one in executed:
-        key = _key(one) if one.result.is_error else ""
-        if key and key == counted:  # repeats of a call in one turn count as one try
-            continue
-        counted = key
-        failed = (key, failed[1] + 1 if key and key == failed[0] else 1)
-        if key and failed[1] >= limits.repeats and fault is None:
-            fault = NoProgress(f"the same call failed {failed[1]} times in a row: {key[:_KEY_CHARS]}: {one.result.message}")
-    return replace(state, unreadable=unreadable, failed=failed), fault or _over(state)
-
-
-def _key(one: ExecutedCall) -> str:
-    """Return a key for the call: its name and arguments, or their beginning and digest if they are long."""
-    text = f"{one.call.name} {json.dumps(one.call.args, sort_keys=True, default=str)}"
-    if len(text) <= 2 * _KEY_CHARS:
-        return text
-    return f"{text[:_KEY_CHARS]} {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
-
-
-def _over(state: RunState) -> RunError | None:
-    used, limits = _used(state.usage), state.limits
-    if limits.max_tokens is not None and used >= limits.max_tokens:
-        return TokenCapReached(f"{used:,} tokens used of {limits.max_tokens:,}; raise max_tokens, or continue in a new run")
-    if limits.max_cost is not None and state.cost >= limits.max_cost:
-        return CostCapReached(f"{state.cost:.4f} spent of {limits.max_cost:.4f}; raise max_cost, or continue in a new run")
-    return None
-
-
-def _used(usage: Mapping[str, Any]) -> int:
-    return int(usage.get("input", 0)) + int(usage.get("output", 0))

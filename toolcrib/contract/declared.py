@@ -62,6 +62,8 @@ def _refuse_bad_traits(entry: ToolEntry, where: str) -> None:
             raise RegistrationError(f"{where}: {option} is one of {', '.join(map(repr, known))}; got {value!r}")
     if entry.kind in ("edit", "execute") and entry.changes in ("nothing", "declared"):
         raise RegistrationError(f"{where}: a tool of the kind {entry.kind!r} changes something; got changes={entry.changes!r}")
+    if type(entry.polls) is not bool and (not callable(entry.polls) or is_async_callable(entry.polls)):
+        raise RegistrationError(f"{where}: polls is True, False or a plain function of the arguments, got {entry.polls!r}")
     if not isinstance(entry.display, ToolDisplay):
         raise RegistrationError(f"{where}: display is a ToolDisplay(...), got {entry.display!r}")
     if entry.file and entry.file not in entry.schema["parameters"].get("properties", {}):

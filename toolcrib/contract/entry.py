@@ -86,6 +86,11 @@ class ToolEntry:
     """The reason why such a call does not pass, worded to follow the tool's name: "changes what you remember"."""
     needs: Need = ""
     """A part of toolcrib that the tool needs. If the configuration disables that part, the tool is not granted."""
+    polls: bool | Callable[[Mapping[str, Json]], bool] = False
+    """Whether a call waits for a change, so that the same call may return the same result many times.
+
+    A run ends after ``limits.repeats`` such calls of other tools. A function decides by the call's arguments.
+    """
 
     @property
     def is_built_in(self) -> bool:

@@ -100,6 +100,7 @@ class ToolRegistry:
         changes: Changes = "unknown",
         lasting: str = "",
         needs: Need = "",
+        polls: bool | Callable[[Mapping[str, Json]], bool] = False,
         **hermes: Unpack[HermesOptions],
     ) -> ToolEntry:
         """Declare a tool.
@@ -126,7 +127,7 @@ class ToolRegistry:
             description=description or str(function["description"]), emoji=emoji, kind=kind, parallel_safe=parallel_safe,
             interactive=interactive, repeatable=repeatable, timeout=timeout, max_result_chars=max_result_chars,
             effects=effects, state=tuple(state), dynamic_schema=dynamic_schema, validate=validate, module=module,
-            display=display, file=file, changes=changes, lasting=lasting, needs=needs,
+            display=display, file=file, changes=changes, lasting=lasting, needs=needs, polls=polls,
         )  # fmt: skip
         entry = with_hermes(entry, hermes, where) if hermes else entry
         refuse_bad_options(entry, where)

@@ -149,7 +149,7 @@ def test_or_an_error_is_raised(crib: Crib) -> None:
     """004-6: at most 20 tool turns, then an error"""
     model = ScriptedSession(*[CALL] * 20)
     with pytest.raises(MaxTurnsReached, match="no answer after 20 turns"):
-        run(crib, model, max_turns=20, on_max_turns="error")
+        run(crib, model, max_turns=20, on_max_turns="error", repeats=99)
     assert len(model.results) == 20
 
 
