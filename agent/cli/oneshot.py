@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from agent.cli.app import CAPPED, FAILED, INTERRUPTED, OK, PARKED, TIMED_OUT, UNASKED
 from agent.cli.refusing import Refuser
 from agent.conversation.asking import interruptible
-from agent.conversation.state import RunResult
+from agent.conversation.state import RunResult, tokens_used
 from agent.events import Event, TurnFinished
 from agent.model_choice.models import ModelChoice
+from agent.reply_ends import CAPPED as CUT_OFF
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
@@ -58,6 +59,8 @@ class TaskOutcome:
     session: str = ""
     tickets: Sequence[TicketRecord] = ()
     """Tickets that the parked run waits for."""
+    spent: str = ""
+    """The tokens of a run whose answer reached ``--max-tokens``; "" below the limit."""
     queued: int = 0
     """Number of messages that wait until the parked run ends."""
 
@@ -193,7 +196,12 @@ class TaskRun:
 
             queued = len(await session.store.inbox.waiting(session.id))
             return replace(outcome, session=session.id, tickets=await still_open(session, result.tickets), queued=queued)
-        return replace(outcome, empty=outcome.stopped == "done" and not result.text.strip() and not result.images)
+        if outcome.stopped == "done":
+            limit, used = session.limits.max_tokens, tokens_used(result.usage)
+            spent = f"{used:,} tokens used of {limit:,}" if limit is not None and used >= limit else ""
+            code = CAPPED if spent or result.finish in CUT_OFF else outcome.code
+            return replace(outcome, code=code, spent=spent, empty=not result.text.strip() and not result.images)
+        return outcome
 
     def _time_is_up(self) -> None:
         self._timed_out = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line, tame
@@ -30,6 +30,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from agent.reply_ends import NOTES
 
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
@@ -38,11 +39,8 @@ if TYPE_CHECKING:
     from toolcrib.contract.session import ExecutedCall
 
 COMPRESSING = "compressing the context"
-CUT_SHORT: Mapping[str, str] = {
-    "length": "the reply was cut off at its token limit; raise model.max_output_tokens or the server's limit, or ask for less",
-    "content_filter": "the server's filter ended the reply before it was complete; rephrase the task",
-}
-"""Warnings about replies that were cut short, by ``TurnFinished.finish``."""
+CUT_SHORT = NOTES
+"""Warnings about replies that may be incomplete, by ``TurnFinished.finish``."""
 
 
 class View:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agent.conversation.limits import RunLimits
 from agent.events import Emit, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model_choice.retry import with_retry
-from agent.providers._calls import MAX_CALLS, TOO_MANY, fault_of_end, held_back
+from agent.providers._calls import MAX_CALLS, TOO_MANY, held_back
+from agent.providers._faults import OversizedReply
 from agent.providers.abilities import fall_back
+from agent.reply_ends import end_of_finish, fault_of_end
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ProviderError
 from toolcrib.contract.session import ProviderSession, ProviderTurn, StreamEvent
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from tools.dispatch.scope import CallScope
 
 T = TypeVar("T")
+_CHARS_A_TOKEN = 10
+"""More than any text has on average."""
 
 
 async def ask_model(
@@ -57,7 +62,7 @@ async def _with_hooks(
     model = str(session.via.get("model", "")) or session.model
     await session.call_hook("pre_llm_call", model=model, provider=str(session.via.get("provider", "")))
     try:
-        turn = _bounded(await _ask(provider, limits, emit, _forwarder(emit, stream)))
+        turn = _bounded(await _ask(provider, limits, emit, _forwarder(emit, stream, session.link.window)))
     except BaseException as error:
         name = "Cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
         await session.call_hook("on_llm_error", error=name)
@@ -73,7 +78,7 @@ def _bounded(turn: ProviderTurn) -> ProviderTurn:
     Such calls exceed MAX_CALLS, or follow an end of the reply that makes them unreliable.
     """
     if turn.finish not in ("", "other"):  # from a plugin's provider; our own wires know more about the other reasons
-        turn = replace(turn, tool_calls=held_back(turn.tool_calls, fault_of_end(turn.finish, turn.finish)))
+        turn = replace(turn, tool_calls=held_back(turn.tool_calls, fault_of_end(end_of_finish(turn.finish), turn.finish)))
     calls = turn.tool_calls
     if len(calls) <= MAX_CALLS:
         return turn
@@ -109,10 +114,17 @@ def text_id(stream: str) -> str:
     return f"{stream}-assistant"
 
 
-def _forwarder(emit: Emit, stream: str) -> Callable[[StreamEvent], None]:
+def _forwarder(emit: Emit, stream: str, window: int | None) -> Callable[[StreamEvent], None]:
+    """Return a function that emits a reply's events. It raises OversizedReply if the reply does not fit the model's window."""
     said, thought = text_id(stream), f"{stream}-thinking"
+    room = math.inf if window is None else window * _CHARS_A_TOKEN
 
     def forward(event: StreamEvent) -> None:
+        nonlocal room
+        room -= len(event.text)
+        if room < 0:
+            words = f"the reply exceeds the model's context window of {window:,} tokens, so it was stopped"
+            raise OversizedReply(f"{words}. Ask for less, or correct model.context_window if the model reads more")
         if event.kind == "assistant_delta":
             emit(TextDelta(event.text, said))
         elif event.kind == "thinking_delta":

@@ -7,21 +7,15 @@ as they came. message_start may contain whole blocks already (X-6).
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, fault_of_end, held_back, new_event, read_arguments
+from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, new_event, read_arguments
 from agent.providers._events import EventReader, counts, latest, whole
+from agent.reply_ends import end_of
 from toolcrib.contract.session import ProviderTurn, StreamEvent
 from toolcrib.contract.types import ToolCall
 
-_FINISH = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
 _KIND_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "tool_use"}
 _PARTS_KEY = {"text": "text", "thinking": "thinking"}
 
@@ -73,6 +67,9 @@ class AnthropicReader(EventReader):
     def size(self) -> int:
         return super().size + sum(len(part) for block in self._blocks.values() for part in block.parts)
 
+    def _call_parts(self) -> Sequence[str]:
+        return () if self._last is None or self._last.kind in _PARTS_KEY else self._last.parts
+
     @property
     def ended(self) -> bool:
         return self.done or self._stopped
@@ -91,8 +88,9 @@ class AnthropicReader(EventReader):
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
-        finish = _FINISH.get(self._finish, "other")
-        self.held = fault_of_end(finish, self._finish)
+        finish = self._ends(end_of("anthropic", self._finish), self._finish)
+        if self._finish == "tool_use":
+            finish = "tool_calls"
         calls: list[ToolCall] = []
         content: list[dict[str, Any]] = []
         for block in self._blocks.values():
@@ -110,7 +108,7 @@ class AnthropicReader(EventReader):
         if calls and finish == "stop":
             finish = "tool_calls"  # the calls themselves decide whether there are calls
         message = {"role": "assistant", "content": content}
-        return ProviderTurn(self.text, held_back(calls, self.held), message, self.usage, finish, self.model, self.reasoning)
+        return ProviderTurn(self.text, self._hold(calls), message, self.usage, finish, self.model, self.reasoning)
 
     # -- events --------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,6 @@ TOO_MANY = (
     f"it is one too many: of one reply at most {MAX_CALLS} calls are run. This call and all after it were not. Call again what is"
     " still needed, with fewer calls in one reply"
 )
-_SOUND = frozenset({"stop", "tool_calls", "length"})
 _SHOWN = 200
 new_event: Callable[[type[StreamEvent], tuple[str, str, str, str]], StreamEvent] = tuple.__new__
 """StreamEvent from its four fields, in half the time: there is one for each token."""
@@ -184,18 +183,6 @@ def bounded(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     if len(calls) <= MAX_CALLS:
         return tuple(calls)
     return (*calls[:MAX_CALLS], replace(calls[MAX_CALLS], fault=TOO_MANY))
-
-
-def fault_of_end(finish: str, word: str) -> str | None:
-    """Return the fault that a reply's end gives to all its calls, None if they may run.
-
-    ``finish`` is the end as in ProviderTurn, ``word`` the server's own. Calls run only after an end that is known to be good.
-    """
-    if finish in _SOUND:
-        return None
-    how = f"ended with {word[:_SHOWN]!r}" if word else "gave no reason for its end"
-    why = "a filter interrupted it" if finish == "content_filter" else "calls are not run after such an end"
-    return f"the reply with this call {how}; {why}, so none of its calls was run"
 
 
 def held_back(calls: Sequence[ToolCall], fault: str | None) -> tuple[ToolCall, ...]:

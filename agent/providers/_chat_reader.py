@@ -7,25 +7,17 @@ The calls themselves decide whether there are calls, never the finish reason; th
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from agent.providers._calls import CallReader, fault_of_end, held_back, new_event
+from agent.providers._calls import CallReader, new_event
 from agent.providers._events import EventReader, counts, latest
 from agent.providers._images import drawn_in_chat
 from agent.providers._reasoning import DetailReader
+from agent.reply_ends import end_of
 from toolcrib.contract.session import ProviderTurn, StreamEvent
 
-_FINISH = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "eos": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "content_filter": "content_filter",
-}
+_CALLS = ("tool_calls", "function_call")
 _PLAIN = frozenset({"role", "content"})
 
 
@@ -53,6 +45,9 @@ class ChatReader(EventReader):
     def size(self) -> int:
         return super().size + self._calls.size + self._details.size + len(self._images)
 
+    def _call_parts(self) -> Sequence[str]:
+        return () if self._calls.last is None else self._calls.last.parts
+
     @property
     def ended(self) -> bool:
         return self.done or bool(self._finish)
@@ -72,8 +67,9 @@ class ChatReader(EventReader):
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
-        finish = _FINISH.get(self._finish, "other")
-        self.held = fault_of_end(finish, self._finish) if self._finish else None  # some servers omit it
+        finish = self._ends(end_of("chat", self._finish), self._finish) if self._finish else "other"  # some omit it
+        if self._finish in _CALLS:
+            finish = "tool_calls"
         calls, native = self._calls.finish(truncated=finish == "length")
         text = self.text
         message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
@@ -86,7 +82,7 @@ class ChatReader(EventReader):
         if self._images:
             message["images"] = self._images
         images = drawn_in_chat(self._images)
-        return ProviderTurn(text, held_back(calls, self.held), message, self.usage, finish, self.model, self.reasoning, images)
+        return ProviderTurn(text, self._hold(calls), message, self.usage, finish, self.model, self.reasoning, images)
 
     # -- one piece -----------------------------------------------------------------------------------------------
 

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeAlias
 
-from agent.providers._calls import new_event, scan_json
+from agent.providers._calls import held_back, new_event, scan_json
 from agent.providers._faults import EndlessReply, from_object
 from agent.providers.sse import SseEvent
+from agent.reply_ends import CUT, WHOLE, ReplyEnd, fault_of_end
 from toolcrib.contract.errors import StreamBroken
 from toolcrib.contract.session import ProviderTurn, StreamEvent
 from toolcrib.contract.types import ToolCall
@@ -46,6 +47,9 @@ class EventReader:
         self.model = ""
         self.begun = False
         self.done = False
+        self.end: ReplyEnd = WHOLE
+        self.end_word = ""
+        """How the reply ended, and the server's word for it. Set by ``finish``."""
         self.held: str | None = None
         """The reason why none of the reply's calls runs, not even those in its text; None if they may. Set by ``finish``."""
 
@@ -61,6 +65,14 @@ class EventReader:
     def size(self) -> int:
         """Return how many characters of the reply have arrived; each part that is not text counts as one."""
         return sum(map(len, self._text)) + sum(map(len, self._reasoning))
+
+    def growing(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Return the texts of the reply that may grow, each with its name and in pieces."""
+        return ("text", self._text), ("thinking", self._reasoning), ("last call", self._call_parts())
+
+    def _call_parts(self) -> Sequence[str]:
+        """Return the pieces of the last call's arguments."""
+        return ()
 
     @property
     def ended(self) -> bool:
@@ -121,6 +133,15 @@ class EventReader:
         call_id = str(wire_id) if usable else ToolCall.new_id()
         self._ids.add(call_id)
         return call_id
+
+    def _ends(self, end: ReplyEnd, word: str) -> str:
+        """Record the end of the reply, for which ``word`` is the server's own, and return it as in ProviderTurn."""
+        self.end, self.end_word, self.held = end, word, fault_of_end(end, word)
+        return end.finish
+
+    def _hold(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+        """Return the calls, each with a fault if none runs. The whole calls of a cut reply get theirs from the session."""
+        return held_back(calls, None if self.end is CUT else self.held)
 
     def _end_text(self) -> None:
         """Emit a half character at the very end, as its other half can't follow any more."""

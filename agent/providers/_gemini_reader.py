@@ -8,27 +8,18 @@ never the finish reason (X-5, X-7); that decides whether they may run.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from agent.providers._calls import CUT_OFF, MAX_CALLS, UNREADABLE, bounded, fault_of_end, held_back, new_event
+from agent.providers._calls import CUT_OFF, MAX_CALLS, UNREADABLE, bounded, new_event
 from agent.providers._events import EventReader, counts, latest, whole
 from agent.providers._gemini_args import BadPiece, PartialArgs
 from agent.providers._images import drawn_in
+from agent.reply_ends import CUT, WHOLE, end_of
 from toolcrib.contract.errors import BadRequest
 from toolcrib.contract.session import ProviderTurn, StreamEvent
 from toolcrib.contract.types import ToolCall
 
-_FINISH = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
-    "IMAGE_SAFETY": "content_filter",
-}
 _UNDECLARED = "UNEXPECTED_TOOL_CALL"
 _UNREADABLE_CALL = ("MALFORMED_FUNCTION_CALL", _UNDECLARED)
 _COUNTS = (
@@ -84,6 +75,9 @@ class GeminiReader(EventReader):
         written = sum(len(text) for call in self._calls for text in call.texts)
         return super().size + written + sum(any(part.values()) for part in self._parts)
 
+    def _call_parts(self) -> Sequence[str]:
+        return self._calls[-1].texts if self._calls else ()
+
     @property
     def ended(self) -> bool:
         """True once the server gave the reason for the reply's end."""
@@ -109,16 +103,16 @@ class GeminiReader(EventReader):
         self._end_text()
         self._end_run()
         self.usage = self._sum_up()
+        finish = self._ends(end_of("gemini", self._finish), self._finish)
+        if self._finish == _UNDECLARED:  # such a call names an unknown tool, and the dispatcher's message is better
+            self.end, self.held, finish = WHOLE, None, "other"
         calls = bounded([self._finished(call) for call in self._calls])
         text = self.text
         if self._finish in _UNREADABLE_CALL and not calls:
             error = self._broken("could not read the model's call", self._finish_message)
             error.failed_generation = self._finish_message
             raise error
-        finish = _FINISH.get(self._finish, "other")
-        if self._finish != _UNDECLARED:  # such a call names an unknown tool, and the dispatcher's message is better
-            self.held = fault_of_end(finish, self._finish)
-        calls = held_back(calls, self.held)
+        calls = self._hold(calls)
         if calls and finish == "stop":
             finish = "tool_calls"
         content = {**self._content, "role": self._content.get("role") or "model", "parts": self._parts}
@@ -355,7 +349,7 @@ class GeminiReader(EventReader):
         else:
             args = call.part["functionCall"]["args"] = call.args.value
             if (call.open and self._finish != "STOP") or not call.args.whole:
-                call.fault = CUT_OFF if self._finish == "MAX_TOKENS" else "the reply ended inside this call. Send it again"
+                call.fault = CUT_OFF if self.end is CUT else "the reply ended inside this call. Send it again"
         if call.fault is not None:
             return ToolCall(call.id, call.shown, {UNREADABLE: "".join(call.texts)}, call.fault)
         return ToolCall(call.id, call.shown, args)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from agent.providers._calls import bounded, held_back
 from agent.providers._events import EventReader
+from agent.providers._faults import OversizedReply
 from agent.providers._history import History
 from agent.providers._reply import read_reply
 from agent.providers._steer import Steer
 from agent.providers._text_calls import TextCallWatch, advise, reported
 from agent.providers.endpoint import ModelInfo
 from agent.providers.http import HttpClient
+from agent.reply_ends import WHOLE, ReplyEnd, shortened
 from toolcrib.contract.dataclass import replace
-from toolcrib.contract.errors import BadRequest, Overloaded, ProviderError
+from toolcrib.contract.errors import BadRequest, Overloaded, ProviderError, StreamBroken
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from toolcrib.contract.types import ToolCall
+
+_log = logging.getLogger(__name__)
 
 
 class HttpSession:
@@ -43,6 +48,8 @@ class HttpSession:
         self._held: str | None = None  # of the last reply: see EventReader
         self._offered: Sequence[Mapping[str, Any]] = ()  # tools whose calls the server reads
         self._advised = self._reported = False  # about calls as text: the user ever, the model in the last turn
+        self._end: ReplyEnd = WHOLE
+        self._end_word = ""
         self._answered = False  # the last request: an error in its answer refuses no field
 
     @classmethod
@@ -69,6 +76,11 @@ class HttpSession:
                 if self._answered or not self._adapt_any(error):
                     raise
             else:
+                if self._end.kind == "broken" and not turn.tool_calls:
+                    words = f"{self._server} interrupted the reply ({self._end_word})"
+                    raise StreamBroken(words, text=turn.assistant_text)
+                if self._end.kind == "unknown":
+                    _log.warning("%s ended a reply with %r, which toolcrib does not know", self._server, self._end_word)
                 if turn.assistant_turn is None:
                     self._history.records([record_of(turn)], skip_system=False)
                 else:
@@ -122,10 +134,16 @@ class HttpSession:
                 await read_reply(reply, reader, server=self._server, stream=self._stream)
                 reply.require_bounded(reader.size)
             turn = reader.finish()
-            self._held = reader.held
+            if reader.held is not None:
+                turn = replace(turn, tool_calls=held_back(turn.tool_calls, reader.held))
+            elif turn.finish == "other":  # the server gave no reason that means anything
+                turn = replace(turn, finish="tool_calls" if turn.tool_calls else "")
+            self._held, self._end, self._end_word = reader.held, reader.end, reader.end_word
             return turn if watch is None else self._with_text_calls(turn, watch)
         except ProviderError as error:
             error.text = error.text or reader.text
+            if isinstance(error, OversizedReply):
+                error.text = shortened(error.text)
             raise
 
     def _with_text_calls(self, turn: ProviderTurn, watch: TextCallWatch) -> ProviderTurn:
@@ -143,7 +161,8 @@ class HttpSession:
             advise(self._server, self.model, read=readable)
         calls = bounded(held_back([reported(call) for call in reply.calls], self._held))
         native = self._native_calls(turn.assistant_turn, reply.content, calls)
-        return replace(turn, assistant_text=reply.content, tool_calls=calls, assistant_turn=native, finish="tool_calls")
+        finish = "tool_calls" if self._held is None else turn.finish
+        return replace(turn, assistant_text=reply.content, tool_calls=calls, assistant_turn=native, finish=finish)
 
     def _native_calls(self, native: Any, text: str, calls: Sequence[ToolCall]) -> Any:
         """Return the wire's form of a reply with these calls instead of their text; None to make it from the turn itself."""

@@ -27,7 +27,7 @@ class HttpLimits:
     first_byte: float = 300.0
     between: float = 300.0
     max_body: int = 64 * 1024 * 1024
-    max_text: int = 4_000_000
+    max_text: int = 2_000_000
     """Characters of text, thinking and calls together (some wires send each twice), several times more than any model writes.
 
     Pictures do not count; ``max_body`` has room for them.

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from agent.providers._events import EventReader, check_values
+from agent.providers._repetition import RepetitionWatch
 from agent.providers.http import Reply
 from agent.providers.sse import SseReader
 from toolcrib.contract.errors import StreamBroken
@@ -22,7 +23,7 @@ async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: 
         return
     if kind == "text/html":
         raise StreamBroken(f"{server} answered with a web page; check the base URL, which usually ends in /v1")
-    sse, start = SseReader(), b""
+    sse, start, watch = SseReader(), b"", RepetitionWatch(reader, server)
     try:
         async for chunk in reply.chunks(lambda: reader.size):
             start = start or chunk[:200]
@@ -35,6 +36,8 @@ async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: 
                     await reply.drain()
                     return
                 reply.end_soon()
+            else:
+                watch.record(len(chunk))
         reader.read_events(sse.close())
     except StreamBroken:
         if not reader.ended:  # otherwise the reply was complete, and only its trailer is missing

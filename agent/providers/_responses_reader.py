@@ -7,11 +7,13 @@ came. A finished item from the server takes precedence over its deltas.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
-from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, fault_of_end, held_back, new_event, read_arguments
+from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, new_event, read_arguments
 from agent.providers._events import EventReader, counts, latest, whole
 from agent.providers._images import drawn_in
+from agent.reply_ends import CUT, end_of
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.session import ProviderTurn, StreamEvent
 from toolcrib.contract.types import ToolCall
@@ -24,7 +26,6 @@ _DELTAS: dict[str, _Kind] = {
     "response.reasoning_summary_text.delta": "thinking_delta",
     "response.reasoning_text.delta": "thinking_delta",
 }
-_INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "content_filter": "content_filter"}
 
 
 class _Item:
@@ -77,6 +78,9 @@ class ResponsesReader(EventReader):
     def size(self) -> int:
         return super().size + sum(item.done + sum(map(len, item.parts)) for item in self._items)
 
+    def _call_parts(self) -> Sequence[str]:
+        return self._items[-1].parts if self._items and self._items[-1].call_id else ()
+
     def read_body(self, body: Any) -> None:
         """Read a whole reply, as parsed JSON."""
         if not isinstance(body, dict) or not isinstance(body.get("output"), list):
@@ -90,8 +94,8 @@ class ResponsesReader(EventReader):
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
-        finish = {"completed": "stop", "incomplete": _INCOMPLETE.get(self._why, "other")}.get(self._status, "other")
-        self.held = fault_of_end(finish, self._why or self._status)
+        word = (self._why if self._status == "incomplete" else "") or self._status
+        finish = self._ends(end_of("responses", word), self._why or self._status)
         calls: list[ToolCall] = []
         output: list[dict[str, Any]] = []
         for item in self._items:
@@ -108,7 +112,7 @@ class ResponsesReader(EventReader):
         native = {"id": "" if self.cut else self.response_id, "output": output}
         text = "".join(item.text() for item in self._items if item.kind == "message")
         images = drawn_in(item.item.get("result") for item in self._items if item.kind == "image_generation_call")
-        return ProviderTurn(text, held_back(calls, self.held), native, self.usage, finish, self.model, self.reasoning, images)
+        return ProviderTurn(text, self._hold(calls), native, self.usage, finish, self.model, self.reasoning, images)
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -257,11 +261,7 @@ class ResponsesReader(EventReader):
         raw = item.arguments()
         args, fault = read_arguments(raw)
         ended_well = item.done and item.item.get("status") != "incomplete"
-        if (
-            self._status == "incomplete"
-            and _INCOMPLETE.get(self._why) == "length"
-            and (item is self._items[-1] or not ended_well)
-        ):
+        if self.end is CUT and (item is self._items[-1] or not ended_well):
             fault = CUT_OFF
         elif not item.shown:
             fault = "the call names no tool"

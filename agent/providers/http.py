@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from agent.deadline import Deadline
 from agent.providers._coding import ACCEPTED, decoded
-from agent.providers._faults import EndlessReply, from_status
+from agent.providers._faults import OversizedReply, from_status
 from agent.providers._pace import HttpLimits, Pace, no_reply
 from agent.providers.clients import ClientPool, SharedClient, shared_clients
 from agent.providers.endpoint import Endpoint, read_key, without_key
@@ -223,7 +223,7 @@ class Reply:
                 return
             self._size += len(piece)
             if self._size > limits.max_body:
-                raise EndlessReply(f"{server} sent more than {limits.max_body:,} bytes in one answer; the rest was dropped")
+                raise OversizedReply(f"{server} sent more than {limits.max_body:,} bytes in one answer; the rest was dropped")
             yield piece
             if came is not None and self._size > self._counted_at:
                 self._counted_at = self._size + self.require_bounded(came())
@@ -231,10 +231,10 @@ class Reply:
             pace.record_piece(came or self._begun)
 
     def require_bounded(self, came: int) -> int:
-        """Return how many more characters may follow. Raises EndlessReply if the limit is exceeded."""
+        """Return how many more characters may follow. Raises OversizedReply if the limit is exceeded."""
         limits, server = self._client.limits, self._client.endpoint.server
         if came > limits.max_text:
-            raise EndlessReply(f"{server} sent more than {limits.max_text:,} characters in one answer; the rest was dropped")
+            raise OversizedReply(f"{server} sent more than {limits.max_text:,} characters in one answer; the rest was dropped")
         return limits.max_text - came
 
     def _begun(self) -> int:

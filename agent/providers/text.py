@@ -11,6 +11,7 @@ from agent.providers._calls import bounded, held_back
 from agent.providers._text_messages import TextMessages
 from agent.providers.http import HttpClient
 from agent.providers.openai_chat import OpenAIChatSession
+from agent.reply_ends import CAPPED
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import BadRequest, ConfigError, ProviderError
 from toolcrib.contract.image import Image
@@ -71,7 +72,7 @@ class TextSession(OpenAIChatSession):
     async def _ask(self, on_event: OnEvent) -> ProviderTurn:
         reader = self._protocol.reader(self._definitions, thinking=self._thinking)
         raw = await super()._ask(_reading(reader, on_event))
-        reply = reader.finish(truncated=raw.finish == "length")
+        reply = reader.finish(truncated=raw.finish in CAPPED)
         if self._thinking == "maybe":
             self._thinking = reply.next_thinking
         for event in reply.events:

@@ -30,8 +30,9 @@ class ProviderTurn:
     """A reply of the model. ``assistant_turn`` is the provider's own object: opaque, and sent back unchanged.
 
     ``usage`` counts tokens: ``input``, ``output``, and ``cached`` and ``reasoning`` as parts of these if the server reports them.
-    ``finish`` is ``stop``, ``tool_calls``, ``length``, ``content_filter`` or ``other``; check ``tool_calls`` to see whether there
-    are calls. ``model`` is the server's name for the model that answered. ``images`` are the model's own, in order.
+    ``finish`` is ``stop``, ``tool_calls``, ``length``, ``repetition``, ``content_filter`` or ``other``; check ``tool_calls`` to
+    see whether there are calls. ``model`` is the server's name for the model that answered. ``images`` are the model's own, in
+    order.
     """
 
     assistant_text: str

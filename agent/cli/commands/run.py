@@ -66,7 +66,7 @@ exit codes:
   1    the run failed: the model's server, a loop that got nowhere, a gate that ended it
   2    a wrong command line or configuration, or no model
   4    it answered, but calls that needed approval were denied
-  5    --max-turns or --max-tokens was reached
+  5    --max-turns or --max-tokens was reached, or the answer was cut off at its own limit
   6    --timeout expired
   7    the run is parked: it waits for answers to the listed requests
   130  interrupted (143 by SIGTERM)
@@ -343,6 +343,8 @@ def say_how_it_ended(outcome: TaskOutcome, timeout: float | None) -> None:
     }
     if outcome.empty:
         words["done"] = "the model's answer is empty"
+    elif outcome.spent:
+        words["done"] = f"the answer is complete, but --max-tokens was reached: {outcome.spent}"
     if outcome.code == 4:
         words["done"] = (
             "calls that needed approval were denied; to be asked, use `toolcrib chat`; to allow them in a run, --allow RULE; to"

@@ -175,7 +175,7 @@ class _Reply:
         counts = {"input": self._last.get("prompt_eval_count"), "output": self._last.get("eval_count")}
         reason = self._last.get("done_reason")
         calls = self._calls
-        if reason not in (None, "stop", "length"):  # calls after another end do not run; each still gets its result
+        if reason not in (None, "stop"):  # calls after another end do not run; each still gets its result
             fault = f"the reply ended with {reason!r}, so none of its calls was run"
             calls = [ToolCall(call.id, call.name, call.args, call.fault or fault) for call in calls]
         return ProviderTurn(

@@ -1,0 +1,218 @@
+"""Replies that repeat themselves for ever are stopped, on every wire; long ordinary texts are not."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.api import Agent
+from agent.config import config_path
+from agent.providers import Endpoint, HttpClient
+from agent.providers._repetition import repetition
+from agent.providers.factory import ModelTarget, ProviderOpening, open_session
+from toolcrib import ProviderTurn, StreamBroken
+from toolcrib.testing import ChatServer, Response
+
+SENTENCE = "I am sorry, but I cannot help with that request. "
+TIMES = 40_000
+Json = dict[str, Any]
+
+
+def sse(*events: Json) -> bytes:
+    return b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in events)
+
+
+def chat(**delta: Any) -> Json:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+
+
+def gemini(**part: Any) -> Json:
+    return {"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]}
+
+
+def block(kind: str, **fields: Any) -> Json:
+    return {"type": "content_block_delta", "index": 0, "delta": {"type": kind, **fields}}
+
+
+def call(arguments: str, **more: Any) -> Json:
+    return chat(tool_calls=[{"index": 0, "function": {"arguments": arguments}, **more}])
+
+
+USE = {"type": "tool_use", "id": "c", "name": "run", "input": {}}
+ITEM = {"type": "function_call", "id": "i", "call_id": "c", "name": "run", "arguments": ""}
+ENDLESS: dict[str, tuple[list[Json], Json]] = {
+    "chat: text": ([], chat(content=SENTENCE)),
+    "chat: thinking": ([], chat(reasoning_content=SENTENCE)),
+    "chat: last call": ([call('{"a": "', id="c", type="function")], call(SENTENCE)),
+    "text: text": ([], chat(content=SENTENCE)),
+    "text: text of a call": ([chat(content='<tool_call>{"name": "run", "args": {"a": "')], chat(content=SENTENCE)),
+    "text: text of the thinking": ([chat(content="<think>")], chat(content=SENTENCE)),
+    "anthropic: text": ([], block("text_delta", text=SENTENCE)),
+    "anthropic: thinking": ([], block("thinking_delta", thinking=SENTENCE)),
+    "anthropic: last call": (
+        [{"type": "content_block_start", "index": 0, "content_block": USE}],
+        block("input_json_delta", partial_json=SENTENCE),
+    ),
+    "responses: text": ([], {"type": "response.output_text.delta", "output_index": 0, "delta": SENTENCE}),
+    "responses: thinking": ([], {"type": "response.reasoning_text.delta", "output_index": 0, "delta": SENTENCE}),
+    "responses: last call": (
+        [{"type": "response.output_item.added", "output_index": 0, "item": ITEM}],
+        {"type": "response.function_call_arguments.delta", "item_id": "i", "output_index": 0, "delta": SENTENCE},
+    ),
+    "gemini: text": ([], gemini(text=SENTENCE)),
+    "gemini: thinking": ([], gemini(text=SENTENCE, thought=True)),
+    "gemini: last call": (
+        [gemini(functionCall={"name": "run", "willContinue": True})],
+        gemini(functionCall={
+            "partialArgs": [{"jsonPath": "$.a", "stringValue": SENTENCE, "willContinue": True}], "willContinue": True}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ENDLESS)
+def test_an_endless_sentence_is_stopped(case: str) -> None:
+    wire, _, where = case.partition(": ")
+
+    async def go(base_url: str) -> ProviderTurn:
+        endpoint = Endpoint(base_url, "m")
+        session = open_session(ModelTarget(wire, endpoint), ProviderOpening(), {}, client=HttpClient(endpoint, {}))
+        try:
+            session.say("go")  # type: ignore[attr-defined]  # all of our sessions have it
+            return await session.stream_turn(lambda event: None)
+        finally:
+            await session.close()
+
+    begin, again = ENDLESS[case]
+    with (
+        ChatServer(Response(sse(*begin) + sse(again) * TIMES)) as server,
+        pytest.raises(StreamBroken, match=f"the {where.partition(' of')[0]} of the reply repeats itself") as caught,
+    ):
+        asyncio.run(go(server.base_url))
+    assert not caught.value.retryable
+    assert len(caught.value.text) < 6_000
+
+
+def test_the_next_request_has_the_beginning_and_the_end(tmp_path: Path) -> None:
+    start = "This is the beginning. " * 3
+    endless = Response(sse(chat(content=start)) + sse(chat(content=SENTENCE)) * TIMES)
+    with (
+        ChatServer(endless, ChatServer.text("Well.")) as server,
+        Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent,
+    ):
+        with pytest.raises(StreamBroken, match="repeats itself"):
+            agent.ask("go")
+        assert agent.ask("again").text == "Well."
+        sent = json.dumps(server.requests[-1]["messages"])
+    assert start in sent
+    assert "characters left out" in sent
+    assert "stopped here" in sent
+    assert sent.count(SENTENCE) < 200
+
+
+def test_a_reply_beyond_the_model_s_window_is_stopped(tmp_path: Path) -> None:
+    said = [f"Line {number} of a text without an end. " for number in range(30_000)]
+    endless = Response(sse(*(chat(content=one) for one in said)))
+    config_path().parent.mkdir(parents=True, exist_ok=True)
+    config_path().write_text(json.dumps({"model": {"context_window": 8_192}}))
+    with (
+        ChatServer(endless) as server,
+        Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent,
+        pytest.raises(StreamBroken, match="exceeds the model's context window of 8,192 tokens"),
+    ):
+        agent.ask("go")
+
+
+CHINESE = "\u5f88\u62b1\u6b49\uff0c\u6211\u65e0\u6cd5\u56de\u7b54\u8fd9\u4e2a\u95ee\u9898\u3002"
+
+
+LONG_UNIT = "".join(map(str, range(3_000)))
+
+
+@pytest.mark.parametrize("unit", [SENTENCE, "x", "\n", "0, ", CHINESE, SENTENCE * 3 + "However, ", LONG_UNIT])
+def test_a_unit_of_any_length_is_found(unit: str) -> None:
+    text = "A beginning. " + unit * (120_000 // len(unit))
+    assert repetition([text[at : at + 5] for at in range(0, len(text), 5)]) is not None
+
+
+def test_a_text_in_few_pieces_is_no_repetition() -> None:
+    """Its server wrote all of it before it was sent, so that a stop saves nothing."""
+    assert repetition([SENTENCE * 500] * 20) is None
+
+
+# -- ordinary texts ----------------------------------------------------------------------------------------------------
+
+_MOST = 150_000
+_LEAST = 20_000
+
+
+def _files(folder: Path, pattern: str, number: int) -> Iterator[Path]:
+    found = (path for path in sorted(folder.rglob(pattern)) if path.is_file() and path.stat().st_size >= _LEAST)
+    yield from (path for path, _ in zip(found, range(number), strict=False))
+
+
+def _dump(data: bytes) -> str:
+    rows = (data[at : at + 16] for at in range(0, len(data), 16))
+    return "\n".join(f"{at * 16:08x}: {row.hex(' ', 2)}" for at, row in enumerate(rows))
+
+
+def _listing(folder: Path) -> str:
+    done = subprocess.run(["ls", "-lR", str(folder)], capture_output=True, text=True, check=False)
+    return done.stdout
+
+
+def _import_log(*modules: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-v", "-c", f"import {','.join(modules)}"], capture_output=True, text=True, check=False
+    )
+    return done.stderr
+
+
+def ordinary() -> Iterator[tuple[str, str]]:
+    """Yield long texts as models write them, from files that every machine with Python has."""
+    library = Path(sysconfig.get_path("stdlib"))
+    sources = list(_files(library, "*.py", 120))
+    binaries = [Path(sys.executable).resolve(), *_files(library, "*.so", 12), *_files(library, "*.pyc", 28)]
+    for path in sources:
+        yield str(path), path.read_text("utf-8", "replace")
+    for path in binaries:
+        data = path.read_bytes()[:_MOST]
+        yield f"hex dump of {path}", _dump(data)
+        yield f"hex of {path}", data.hex(" ")
+        yield f"base64 of {path}", base64.b64encode(data).decode()
+    for path in sources[:40]:
+        lines = path.read_text("utf-8", "replace").splitlines()
+        rows = [{"n": n, "text": one, "note": None} for n, one in enumerate(lines)]
+        yield (
+            f"JSON of {path}",
+            json.dumps(rows, separators=(",", ":")),
+        )
+        yield f"table of {path}", "\n".join(f"| {n} | {len(one)} | {'' if one else 'empty'} | |" for n, one in enumerate(lines))
+    for folder in ("json", "email", "asyncio", "unittest", "encodings", "lib2to3", "test", "idlelib"):
+        yield f"ls -lR {folder}", _listing(library / folder)
+    for modules in (("asyncio", "email.message"), ("unittest.mock",), ("http.server", "sqlite3"), ("xml.dom.minidom",)):
+        yield f"log of {modules}", _import_log(*modules)
+
+
+def test_two_hundred_ordinary_texts_are_not_stopped() -> None:
+    """Checked at many places, as while they arrive."""
+    number, found = 0, {}
+    for name, text in ordinary():
+        text = text[:_MOST]
+        if len(text) < _LEAST:
+            continue
+        number += 1
+        parts = [text[at : at + 4] for at in range(0, len(text), 4)]
+        for end in (*range(_LEAST // 4, len(parts), 5_000), len(parts)):
+            if repetition(parts[:end]) is not None:
+                found[name] = end * 4
+    assert found == {}
+    assert number >= 200
