@@ -60,14 +60,6 @@ UNKNOWN = ReplyEnd(
     "the server ended the reply for a reason that toolcrib does not know, so it may be incomplete; check it, or ask to continue",
 )
 
-WHOLE_WORDS: Mapping[str, Sequence[str]] = {
-    "chat": ("stop", "tool_calls", "function_call", "end_turn", "eos", "eos_token", "stop_sequence", "STOP", "COMPLETE"),
-    "anthropic": ("end_turn", "stop_sequence", "tool_use"),
-    "responses": ("completed",),
-    "gemini": ("STOP",),
-}
-"""The words for a whole reply, by wire. They are compared exactly: calls run only after an end that is known to be good."""
-
 _OTHERS: tuple[tuple[ReplyEnd, Regex[str]], ...] = (
     (REPEATED, Regex(r"repet|repeat|degenerat")),
     (
@@ -105,9 +97,9 @@ def shortened(text: str) -> str:
     return f"{text[:_KEPT_START]}\n[... {left_out:,} characters left out ...]\n{text[-_KEPT_END:]}"
 
 
-def end_of(wire: str, word: str) -> ReplyEnd:
-    """Return the end that a server's word means."""
-    if word in WHOLE_WORDS[wire]:
+def end_of(word: str, whole: Sequence[str]) -> ReplyEnd:
+    """Return the end that a server's word means. ``whole`` are the wire's words for a whole reply, compared exactly."""
+    if word in whole:
         return WHOLE
     lower = word.lower().replace("-", "_").replace(" ", "_")
     return next((end for end, words in _OTHERS if words.search(lower)), UNKNOWN)

@@ -16,6 +16,7 @@ from agent.reply_ends import end_of
 from toolcrib.contract.session import ProviderTurn, StreamEvent
 from toolcrib.contract.types import ToolCall
 
+WHOLE_WORDS = ("end_turn", "stop_sequence", "tool_use")
 _KIND_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "tool_use"}
 _PARTS_KEY = {"text": "text", "thinking": "thinking"}
 
@@ -88,7 +89,7 @@ class AnthropicReader(EventReader):
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
-        finish = self._ends(end_of("anthropic", self._finish), self._finish)
+        finish = self._ends(end_of(self._finish, WHOLE_WORDS), self._finish)
         if self._finish == "tool_use":
             finish = "tool_calls"
         calls: list[ToolCall] = []

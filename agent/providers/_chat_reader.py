@@ -18,6 +18,8 @@ from agent.reply_ends import end_of
 from toolcrib.contract.session import ProviderTurn, StreamEvent
 
 _CALLS = ("tool_calls", "function_call")
+WHOLE_WORDS = (*_CALLS, "stop", "end_turn", "eos", "eos_token", "stop_sequence", "STOP", "COMPLETE")
+"""Reasons for the end of a whole reply: calls run only after an end that is known to be good."""
 _PLAIN = frozenset({"role", "content"})
 
 
@@ -67,7 +69,7 @@ class ChatReader(EventReader):
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
-        finish = self._ends(end_of("chat", self._finish), self._finish) if self._finish else "other"  # some omit it (X-5)
+        finish = self._ends(end_of(self._finish, WHOLE_WORDS), self._finish) if self._finish else "other"  # some omit it (X-5)
         if self._finish in _CALLS:
             finish = "tool_calls"
         calls, native = self._calls.finish(truncated=finish == "length")

@@ -135,7 +135,7 @@ class EventReader:
         return call_id
 
     def _ends(self, end: ReplyEnd, word: str) -> str:
-        """Record the end of the reply, for which ``word`` is the server's own, and return it as in ProviderTurn."""
+        """Record the end of the reply and the server's ``word`` for it. Return the end as in ProviderTurn."""
         self.end, self.end_word, self.held = end, word, fault_of_end(end, word)
         return end.finish
 

@@ -20,6 +20,7 @@ from toolcrib.contract.errors import BadRequest
 from toolcrib.contract.session import ProviderTurn, StreamEvent
 from toolcrib.contract.types import ToolCall
 
+WHOLE_WORDS = ("STOP",)
 _UNDECLARED = "UNEXPECTED_TOOL_CALL"
 _UNREADABLE_CALL = ("MALFORMED_FUNCTION_CALL", _UNDECLARED)
 _COUNTS = (
@@ -103,7 +104,7 @@ class GeminiReader(EventReader):
         self._end_text()
         self._end_run()
         self.usage = self._sum_up()
-        finish = self._ends(end_of("gemini", self._finish), self._finish)
+        finish = self._ends(end_of(self._finish, WHOLE_WORDS), self._finish)
         if self._finish == _UNDECLARED:  # such a call names an unknown tool, and the dispatcher's message is better
             self.end, self.held, finish = WHOLE, None, "other"
         calls = bounded([self._finished(call) for call in self._calls])

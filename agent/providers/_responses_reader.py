@@ -19,6 +19,7 @@ from toolcrib.contract.session import ProviderTurn, StreamEvent
 from toolcrib.contract.types import ToolCall
 
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done"})
+WHOLE_WORDS = ("completed",)
 _Kind: TypeAlias = Literal["assistant_delta", "thinking_delta"]
 _DELTAS: dict[str, _Kind] = {
     "response.output_text.delta": "assistant_delta",
@@ -95,7 +96,7 @@ class ResponsesReader(EventReader):
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
         word = (self._why if self._status == "incomplete" else "") or self._status
-        finish = self._ends(end_of("responses", word), self._why or self._status)
+        finish = self._ends(end_of(word, WHOLE_WORDS), self._why or self._status)
         calls: list[ToolCall] = []
         output: list[dict[str, Any]] = []
         for item in self._items:

@@ -11,17 +11,25 @@ from typing import Any
 
 import pytest
 
+from agent import reply_ends
 from agent.api import Agent
 from agent.config import config_path
 from agent.conversation.limits import RunLimits
 from agent.model_choice.retry import RetryPolicy
 from agent.protocols import NAMES
-from agent.reply_ends import BROKEN, CUT, FILTERED, NOTES, REPEATED, UNKNOWN, WHOLE, ReplyEnd, end_of, fault_of_end, shortened
+from agent.providers import _anthropic_reader, _chat_reader, _gemini_reader, _responses_reader
+from agent.reply_ends import BROKEN, CUT, FILTERED, NOTES, REPEATED, UNKNOWN, ReplyEnd, end_of, fault_of_end, shortened
 from tests.agent.protocols.call_forms import FORMS
 from tests.agent.test_unsound_ends import GOOD, WIRES, WRITES
 from toolcrib import StreamBroken
 from toolcrib.testing import ChatServer, Response
 
+WHOLE = {
+    "chat": _chat_reader.WHOLE_WORDS,
+    "anthropic": _anthropic_reader.WHOLE_WORDS,
+    "responses": _responses_reader.WHOLE_WORDS,
+    "gemini": _gemini_reader.WHOLE_WORDS,
+}
 CHAT: dict[str, list[str]] = {
     "whole": ["stop", "tool_calls", "eos_token", "STOP", "COMPLETE"],
     "cut": ["length", "max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens"],
@@ -66,7 +74,7 @@ WORDS: dict[str, dict[str, list[str]]] = {
         "unknown": ["OTHER", "LANGUAGE", "MUMBLE"],
     },
 }
-ENDS = {end.kind: end for end in (WHOLE, CUT, REPEATED, FILTERED, BROKEN, UNKNOWN)}
+ENDS = {end.kind: end for end in (reply_ends.WHOLE, CUT, REPEATED, FILTERED, BROKEN, UNKNOWN)}
 EACH = [
     pytest.param(wire, kind, word, id=f"{wire}-{kind}-{word}")
     for wire, kinds in WORDS.items()
@@ -151,7 +159,7 @@ def test_the_table(kind: str, end: ReplyEnd) -> None:
 
 def test_a_word_is_read_the_same_on_each_wire_unless_it_means_whole() -> None:
     for word in ("length", "SAFETY", "network_error", "repetition", "mumble"):
-        assert len({end_of(wire, word) for wire in ("chat", "anthropic", "responses", "gemini")}) == 1
+        assert len({end_of(word, whole) for whole in WHOLE.values()}) == 1
 
 
 def test_a_long_text_is_shortened_to_its_beginning_and_its_end() -> None:
@@ -196,7 +204,7 @@ def reported() -> list[Any]:
 def test_a_reported_end(start: Started, tmp_path: Path, row: dict[str, Any]) -> None:
     wire, words, with_call = REPORTED[row["id"]]
     for word, kind in words.items():
-        assert end_of(wire, word) is ENDS[kind]
+        assert end_of(word, WHOLE[wire]) is ENDS[kind]
         if with_call:
             test_an_end_with_calls(start, tmp_path, wire, kind, word)
         else:

@@ -112,8 +112,8 @@ class ToolRegistry:
         writes. See ToolEntry for the rest; ``hermes`` are max_result_size_chars, dynamic_schema_overrides and override, as in
         hermes-agent.
 
-        A later registration of the same name replaces the earlier one, with a warning if the toolset differs (003-3).
-        Raises RegistrationError, which names the module, the tool and the JSON path.
+        A later registration of the same name replaces the earlier one, with a warning if the toolset differs (003-3). Raises
+        RegistrationError, which names the module, the tool and the JSON path.
         """
         module = _caller()
         where = f"{module}: tool {name!r}"
@@ -122,12 +122,11 @@ class ToolRegistry:
         invoke = bound(handler, where)
         entry = ToolEntry(
             name=name, toolset=text(toolset, f"{where}: toolset"), schema=freeze(function), handler=handler, invoke=invoke,
-            id=id or name, check_fn=check_fn, requires_env=tuple(requires_env),
-            is_async=is_async or (handler is not None and is_async_callable(handler)),
-            description=description or str(function["description"]), emoji=emoji, kind=kind, parallel_safe=parallel_safe,
-            interactive=interactive, repeatable=repeatable, timeout=timeout, max_result_chars=max_result_chars,
-            effects=effects, state=tuple(state), dynamic_schema=dynamic_schema, validate=validate, module=module,
-            display=display, file=file, changes=changes, lasting=lasting, needs=needs, polls=polls,
+            id=id or name, check_fn=check_fn, requires_env=tuple(requires_env), emoji=emoji, kind=kind, validate=validate,
+            is_async=is_async or (handler is not None and is_async_callable(handler)), parallel_safe=parallel_safe,
+            description=description or str(function["description"]), interactive=interactive, repeatable=repeatable,
+            timeout=timeout, max_result_chars=max_result_chars, effects=effects, state=tuple(state), module=module, file=file,
+            dynamic_schema=dynamic_schema, display=display, changes=changes, lasting=lasting, needs=needs, polls=polls,
         )  # fmt: skip
         entry = with_hermes(entry, hermes, where) if hermes else entry
         refuse_bad_options(entry, where)
