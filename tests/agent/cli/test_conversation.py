@@ -55,11 +55,14 @@ def test_a_first_message_is_the_first_line(run: Any) -> None:
     assert said(server.requests[1]) == ["I am Ada", "Hello.", "how are you?"]
 
 
-LOOK = ("terminal", {"command": "echo again"})
+LOOKS = [("terminal", {"command": f"echo again {number}"}) for number in range(50)]
+LOOK = LOOKS[0]
+TURNS = [ChatServer.calls(look, ids=[f"c{number}"]) for number, look in enumerate(LOOKS)]
+"""Turns of a model that always calls, each time another command: the same call with the same result would end the run."""
 
 
 def test_fifty_turns_are_the_default(chat: Any, config: Any) -> None:
-    with ChatServer(*[ChatServer.calls(LOOK, ids=[f"c{n}"]) for n in range(50)], ChatServer.text("Enough.")) as server:
+    with ChatServer(*TURNS, ChatServer.text("Enough.")) as server:
         done = chat(server, "go")
         assert len(server.requests) == 51
     assert "to continue, type `go on`" in done.err
@@ -87,7 +90,9 @@ def test_at_the_end_of_the_turns_the_chat_asks_whether_to_go_on(tmp_path: Path, 
             await chat.close()
 
     with ChatServer(
-        *[ChatServer.calls(LOOK, ids=[f"c{n}"]) for n in range(6)], ChatServer.text("Enough."), ChatServer.text("Fine.")
+        *TURNS[:6],
+        ChatServer.text("Enough."),
+        ChatServer.text("Fine."),
     ) as server:
         asyncio.run(talk(server))
         requests = server.requests

@@ -152,7 +152,8 @@ def reader(times: int) -> Any:
     """A model that reads the file that many times for each message, and then answers."""
 
     def answer(sent: Any) -> Any:
-        return [("read_file", {"path": "big.txt"})] if len(calls) % (times + 1) < times else "I have read it."
+        again = len(calls) % (times + 1) < times  # with another limit each time: the same call would end the run
+        return [("read_file", {"path": "big.txt", "limit": 900 + len(calls) % 7})] if again else "I have read it."
 
     def counted(sent: Any) -> Any:
         said = answer(sent)
