@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NoReturn
 from urllib.parse import urldefrag, urljoin
 
 from toolcrib.contract.errors import InvalidArguments
 from toolcrib.contract.regex import Regex
+from toolcrib.contract.schema_inline import inlined
+from toolcrib.contract.schema_view import DATA, NAMED, REFERENCES, TYPES, SchemaView
 from toolcrib.contract.suggest import near
 from toolcrib.contract.types import Json
 
@@ -19,11 +21,8 @@ _ALIASES: Mapping[str, str] = {"old_string": "old", "new_string": "new"}
 """Names that models know from other tools, with the schema's property of the same meaning. They are not shown, to keep schemas
 small.
 """
-_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _TOO_DEEP = "nested too deep; send a flatter value"
-_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema"})
-_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
-_DATA = frozenset({"const", "default", "enum", "examples"})
+_LEADING = frozenset({*REFERENCES, "$schema"})
 _USUAL_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _DRAFT = Regex(r"https?://json-schema\.org/(draft-0[467]|draft/2019-09|draft/2020-12)/schema")
 
@@ -96,18 +95,18 @@ def _references(
         base = urldefrag(urljoin(base, own)).url
         yield (*path, "$id"), own, base
     for key, value in schema.items():
-        if not names and key in _REFERENCES and isinstance(value, str):
+        if not names and key in _LEADING and isinstance(value, str):
             yield (*path, key), value, urldefrag(urljoin(base, value)).url
-        elif names or key not in _DATA:
-            yield from _references(value, base, (*path, key), names=not names and key in _NAMED)
+        elif names or key not in DATA:
+            yield from _references(value, base, (*path, key), names=not names and key in NAMED)
 
 
 def _fault(message: str, found: Json) -> str:
     """Return the message of an invalid schema; for an unknown type it lists the valid ones."""
     if not isinstance(found, str) or "'anyOf'" not in message:  # in the meta-schema only ``type`` has it
         return message[:300]
-    alike = near(found, _TYPES)
-    return f"{found[:80]!r} is not a type" + (f"; did you mean {alike[0]!r}?" if alike else f": use {', '.join(_TYPES)}")
+    alike = near(found, TYPES)
+    return f"{found[:80]!r} is not a type" + (f"; did you mean {alike[0]!r}?" if alike else f": use {', '.join(TYPES)}")
 
 
 def misfit(schema: Mapping[str, Json], value: Json) -> str:
@@ -161,27 +160,28 @@ def _copied(value: Json) -> Json:
 class ArgumentCheck:
     """Validator of one tool's arguments. Built once for a tool, then called for each call."""
 
-    __slots__ = ("_aliases", "_integers", "_parameters", "_validator")
+    __slots__ = ("_aliases", "_integers", "_validator", "_view")
 
     def __init__(self, parameters: Mapping[str, Json]) -> None:
-        self._parameters = parameters
         self._validator = make_validator(parameters)
-        properties = parameters.get("properties", {})
-        aliases = {} if parameters.get("additionalProperties") is not False else _ALIASES
-        self._aliases = {name: own for name, own in aliases.items() if own in properties and name not in properties}
-        self._integers = tuple(name for name, schema in properties.items() if _types(schema) == {"integer"})
+        self._view = view = SchemaView(parameters, matches=_matches)
+        names = view.names
+        aliases = {} if view.fields.get("additionalProperties") is not False else _ALIASES
+        self._aliases = {name: own for name, own in aliases.items() if own in names and name not in names}
+        self._integers = tuple(name for name in names if _is_whole(view.property(name)))
 
     def __call__(self, args: Json) -> dict[str, Json]:
         """Return the arguments for the handler; ``args`` itself is never changed. Raises InvalidArguments.
 
         None and an empty string mean no arguments (002-35). A JSON text of an object is parsed. Strings become numbers, booleans,
         lists or objects only if the schema accepts no string and the text is exactly one ("42" -> 42). A name of ``_ALIASES`` is
-        replaced by the schema's property if that is missing: gates and handlers only see the schema's names.
+        replaced by the schema's property if that is missing: gates and handlers only see the schema's names. A null that the
+        schema does not accept is left out if its property is optional.
         """
         checked = args if type(args) is dict else self._object(args)
         try:
             if not self._validator.is_valid(checked):
-                checked = _coerce(self._renamed(checked), self._parameters)
+                checked = _coerce(self._renamed(checked), self._view)
                 if not self._validator.is_valid(checked):
                     raise InvalidArguments(self._explain(checked))
         except RecursionError:
@@ -207,11 +207,11 @@ class ArgumentCheck:
             except RecursionError:
                 raise InvalidArguments(_TOO_DEEP) from None
             except ValueError as error:
-                raise InvalidArguments(f"not JSON: {error}; expected {self._snippet(self._parameters)}") from error
+                raise InvalidArguments(f"not JSON: {error}; expected {_snippet(self._view)}") from error
         if isinstance(args, Mapping):
             return dict(args)
         kind = "null" if args is None else type(args).__name__
-        raise InvalidArguments(f"expected an object, got {kind}; expected {self._snippet(self._parameters)}")
+        raise InvalidArguments(f"expected an object, got {kind}; expected {_snippet(self._view)}")
 
     def _explain(self, args: dict[str, Json]) -> str:
         said: list[str] = []
@@ -220,7 +220,7 @@ class ArgumentCheck:
         for error in errors[:_SHOWN_ERRORS]:
             path = list(error.instance_path)
             where = (_json_path("", path) or "arguments").lstrip(".")
-            expected = f"; expected {self._snippet(_subschema(self._parameters, path))}"
+            expected = f"; expected {_snippet(self._view.at(path))}"
             again = where in told  # the expectation at one path is reported once
             said.append(f"{where}: {error.message[:200]}{'' if again else self._hint(args, path) + expected}")
             told.add(where)
@@ -231,59 +231,68 @@ class ArgumentCheck:
     def _hint(self, args: dict[str, Json], path: Sequence[str | int]) -> str:
         if path:
             return ""
-        known = list(self._parameters.get("properties", {}))
+        known = self._view.names
         for name in args:
             if name not in known and (close := near(name, [other for other in known if other not in args])):
                 return f" ({name}: did you mean {close[0]!r}?)"
         return ""
 
-    @staticmethod
-    def _snippet(schema: Json) -> str:
-        text = json.dumps(schema, ensure_ascii=False)
-        return text if len(text) <= _SNIPPET_CHARS else text[:_SNIPPET_CHARS] + " ..."
+
+def _matches(pattern: str, name: str) -> bool:
+    """Return whether a pattern matches a name, as the checker does: in linear time, unlike Python's ``re``."""
+    try:
+        return bool(make_validator({"pattern": pattern}).is_valid(name))
+    except ValueError:
+        return False
+
+
+def _snippet(view: SchemaView) -> str:
+    text = json.dumps(inlined(view), ensure_ascii=False)
+    return text if len(text) <= _SNIPPET_CHARS else text[:_SNIPPET_CHARS] + " ..."
+
+
+def _is_whole(view: SchemaView | None) -> bool:
+    """Return whether a number in this place is an integer."""
+    return view is not None and "integer" in view.types and "number" not in view.types
 
 
 def _json_path(root: str, path: Iterable[str | int]) -> str:
     return root + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
 
 
-def _subschema(schema: Json, path: Sequence[str | int]) -> Json:
-    """Return the schema of the value at ``path``, as deep as properties and items go."""
-    for part in path:
-        inner = schema.get("items") if isinstance(part, int) else schema.get("properties", {}).get(part)
-        if not isinstance(inner, Mapping):
-            break
-        schema = inner
-    return schema
-
-
-def _types(schema: Json) -> set[str]:
-    """Return the types that a schema names, including anyOf and oneOf; empty if it names none."""
-    if not isinstance(schema, Mapping):
-        return set()
-    named = schema.get("type")
-    found = {named} if isinstance(named, str) else set(named or ())
-    for option in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        found |= _types(option)
-    return found
-
-
-def _coerce(value: Json, schema: Json) -> Json:
-    if not isinstance(schema, Mapping):
+def _coerce(value: Json, view: SchemaView | None) -> Json:
+    if view is None:
         return value
     if isinstance(value, str):
-        types = _types(schema)
-        if types and "string" not in types:
-            value = _from_text(value, types)
+        value = _converted(value, view)
     if isinstance(value, Mapping):
-        properties = schema.get("properties", {})
-        return {key: _coerce(item, properties.get(key)) for key, item in value.items()}
+        among = view.fitting(value)
+        required = {name for one in (view, *among) for name in one.required}
+        parts = {key: view.property(key, among) for key in value}
+        return {
+            key: _coerce(item, parts[key])
+            for key, item in value.items()
+            if item is not None or key in required or key not in view.names or _takes_null(parts[key])
+        }
     if isinstance(value, list):
-        return [_coerce(item, schema.get("items")) for item in value]
+        among = view.fitting(value)
+        return [_coerce(item, view.item(index, among)) for index, item in enumerate(value)]
     return value
 
 
-def _from_text(text: str, types: set[str]) -> Json:
+def _takes_null(view: SchemaView | None) -> bool:
+    return view is None or not view.types or "null" in view.types
+
+
+def _converted(text: str, view: SchemaView) -> Json:
+    """Return the value in ``text`` if the schema accepts it and no such text, and the text is exactly the value."""
+    if view.values:
+        value = _from_text(text, view.types - {"string"})
+        return value if view.allows(value) and not view.allows(text) else text
+    return text if not view.types or "string" in view.types else _from_text(text, view.types)
+
+
+def _from_text(text: str, types: Set[str]) -> Json:
     """Return the value in the text, if it has one of the types; else the text."""
     for kind, read in _READERS:
         if kind in types and (value := read(text.strip())) is not _UNREAD:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from agent.protocols import _python
 from agent.protocols._colons import read_colons
 from agent.protocols._ends import without_misspelt
 from agent.protocols._keyed import begins_line, inside, misspelt, read_keyed
-from agent.protocols._made import Definitions, between, faulty, from_json, made, takes_list, typed, unfenced
+from agent.protocols._made import ANY, Definitions, between, faulty, from_json, made, takes_list, typed, unfenced
 from agent.protocols.repair import DECODER, end_of_value, read_json
 from toolcrib.contract.dataclass import replace
+from toolcrib.contract.schema_view import SchemaView
 from toolcrib.contract.types import ToolCall
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
@@ -242,7 +242,7 @@ def _fits(match: re.Match[str], name: str, known: Definitions) -> bool:
     return not isinstance(read, str)
 
 
-def _is_on_lines(match: re.Match[str], end: int, schema: Mapping[str, Any]) -> bool:
+def _is_on_lines(match: re.Match[str], end: int, schema: SchemaView) -> bool:
     """Return whether a value is on lines of its own, without their line ends; values that are not text count anywhere.
 
     Qwen's models write values this way, others directly between the tags; all values of a call together decide.
@@ -251,7 +251,7 @@ def _is_on_lines(match: re.Match[str], end: int, schema: Mapping[str, Any]) -> b
     return text.startswith(("\n", "\r\n"), match.end(), end) or not isinstance(typed(text[match.end() : end], schema), str)
 
 
-def _parameter(match: re.Match[str], end: int, schema: Mapping[str, Any], *, lines: bool) -> object:
+def _parameter(match: re.Match[str], end: int, schema: SchemaView, *, lines: bool) -> object:
     """Return the value between its opening tag, ``match``, and ``end``."""
     text, start = match.string, match.end()
     value = text[start:end]
@@ -266,8 +266,7 @@ def _parameter(match: re.Match[str], end: int, schema: Mapping[str, Any], *, lin
         return value
     read = typed(value, schema)
     if isinstance(read, str) and (items := _items(read)) is not None and takes_list(schema):
-        inner = schema.get("items")
-        return [typed(item, inner if isinstance(inner, Mapping) else {}) for item in items]
+        return [typed(item, schema.item(index) or ANY) for index, item in enumerate(items)]
     return read
 
 

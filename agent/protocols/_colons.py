@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
-from agent.protocols._made import Definitions, between, faulty, made, typed
+from agent.protocols._made import ANY, Definitions, between, faulty, made, typed
 from agent.protocols.repair import DECODER, read_json
+from toolcrib.contract.schema_view import SchemaView
 from toolcrib.contract.types import Json, ToolCall
 
 _COLON = re.compile(r"(?:call)?:\s*([A-Za-z_][\w.:/-]*)\s*(?=\{)")
@@ -59,7 +59,7 @@ def _read(name: str, braces: str, raw: str, known: Definitions) -> ToolCall:
         except ValueError as error:
             fault = f"the arguments are not valid JSON ({error}); send one JSON object"
     try:
-        args, end = _Lenient(braces, known.parameters(name)).object(0, known.parameters(name), 0)
+        args, end = _Lenient(braces, known.view(name)).object(0, known.view(name), 0)
     except (ValueError, RecursionError):
         return faulty(name, raw, fault)
     return faulty(name, raw, fault) if braces[end:].strip() else made(name, args, raw)
@@ -71,31 +71,29 @@ class _Lenient:
     A string may lack its opening mark if its end is clear; a comma may be missing behind a string; ``=`` may follow a key.
     """
 
-    def __init__(self, text: str, schema: Mapping[str, Json]) -> None:
+    def __init__(self, text: str, schema: SchemaView) -> None:
         self._text = text
-        properties = schema.get("properties")
-        self._keys = set(properties) if isinstance(properties, Mapping) else None
+        self._keys = set(schema.names) if "properties" in schema.fields else None
 
-    def object(self, at: int, schema: Mapping[str, Json], depth: int) -> tuple[dict[str, Json], int]:
+    def object(self, at: int, schema: SchemaView, depth: int) -> tuple[dict[str, Json], int]:
         text, found = self._text, dict[str, Json]()
-        at, properties = at + 1, schema.get("properties")
+        at += 1
         while not (end := re.compile(r"\s*\}").match(text, at)):
             key = _KEY.match(text, at)
             if key is None or key["key"] in found or depth > _MOST_DEPTH:
                 raise ValueError("no key")
-            inner = properties.get(key["key"]) if isinstance(properties, Mapping) else None
-            found[key["key"]], at = self._value(key.end(), inner if isinstance(inner, Mapping) else {}, depth + 1)
+            found[key["key"]], at = self._value(key.end(), schema.property(key["key"]) or ANY, depth + 1)
             at = self._behind(at)
         return found, end.end()
 
-    def _list(self, at: int, schema: Mapping[str, Json], depth: int) -> tuple[list[Json], int]:
+    def _list(self, at: int, schema: SchemaView, depth: int) -> tuple[list[Json], int]:
         found: list[Json] = []
-        at, inner = at + 1, schema.get("items")
+        at += 1
         while not (end := re.compile(r"\s*\]").match(self._text, at)):
             if depth > _MOST_DEPTH:
                 raise ValueError("too deep")
             start = at + len(self._text[at:]) - len(self._text[at:].lstrip())
-            value, at = self._value(start, inner if isinstance(inner, Mapping) else {}, depth + 1)
+            value, at = self._value(start, schema.item(len(found)) or ANY, depth + 1)
             found.append(value)
             at = self._behind(at)
         return found, end.end()
@@ -108,7 +106,7 @@ class _Lenient:
             return at
         raise ValueError("no comma")
 
-    def _value(self, at: int, schema: Mapping[str, Json], depth: int) -> tuple[Any, int]:
+    def _value(self, at: int, schema: SchemaView, depth: int) -> tuple[Any, int]:
         text = self._text
         if text.startswith("{", at):
             return self.object(at, schema, depth)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from agent.protocols._ends import without_misspelt
 from agent.protocols._made import Definitions, faulty, typed
 from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.schema_view import SchemaView
 from toolcrib.contract.types import ToolCall
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
@@ -58,7 +59,9 @@ def read_keyed(text: str, known: Definitions) -> ToolCall | None:
         value, at, fault = _value(match, name, spelling, known)
         if fault:
             return faulty(name, text, fault)
-        schema = known.schema(name, key) or ({"type": match["type"].strip()} if match["type"] else {})
+        schema = known.schema(name, key)
+        if match["type"] and not schema.fields:
+            schema = SchemaView({"type": match["type"].strip()})
         args[key] = typed(value, schema)
     if text[at:].strip():
         return faulty(name, text, "an arg_key or arg_value is not closed")

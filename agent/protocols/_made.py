@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.protocols.repair import read_json, shown
 from toolcrib.contract.dataclass import replace
+from toolcrib.contract.schema_view import SchemaView
 from toolcrib.contract.types import Json, ToolCall
 
 UNREADABLE = "INVALID_JSON"
@@ -32,6 +33,7 @@ class Definitions:
 
     def __init__(self, definitions: Sequence[Mapping[str, Json]] = ()) -> None:
         self.tools: dict[str, Mapping[str, Json]] = {}
+        self._views: dict[str, SchemaView] = {}
         for one in definitions:
             inner = one.get("function")
             function = inner if isinstance(inner, Mapping) else one
@@ -53,10 +55,15 @@ class Definitions:
         schema = self.tools.get(name, {}).get("parameters")
         return schema if isinstance(schema, Mapping) else {}
 
+    def view(self, name: str) -> SchemaView:
+        """Return the resolved view of a tool's parameters."""
+        if name not in self._views:
+            self._views[name] = SchemaView(self.parameters(name))
+        return self._views[name]
+
     def keys(self, name: str) -> tuple[str, ...]:
         """Return the names of the tool's arguments, as far as its schema lists them."""
-        properties = self.parameters(name).get("properties")
-        return tuple(properties) if isinstance(properties, Mapping) else ()
+        return tuple(self.view(name).names)
 
     def fitted(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
         """Return the calls without a wrapper around their arguments that the tool does not take: ``{"arguments": {...}}``."""
@@ -79,24 +86,24 @@ class Definitions:
 
     def takes(self, name: str, key: str) -> bool:
         """Return whether the tool's schema names this argument."""
-        properties = self.parameters(name).get("properties")
-        return isinstance(properties, Mapping) and key in properties
+        return key in self.view(name).names
 
     def lacks(self, name: str, args: Mapping[str, Json]) -> bool:
         """Return whether an argument that the tool requires is missing."""
-        required = self.parameters(name).get("required")
-        return isinstance(required, (list, tuple)) and any(key not in args for key in required)
+        return any(key not in args for key in self.view(name).required)
 
     def takes_more(self, name: str, args: Mapping[str, Json]) -> bool:
         """Return whether the tool has more arguments than given, or may have: its schema may not list them."""
-        properties = self.parameters(name).get("properties")
-        return not isinstance(properties, Mapping) or any(key not in args for key in properties)
+        view = self.view(name)
+        return "properties" not in view.fields or any(key not in args for key in view.names)
 
-    def schema(self, name: str, key: str) -> Mapping[str, Json]:
-        """Return an argument's schema; empty if unknown."""
-        properties = self.parameters(name).get("properties")
-        found = properties.get(key) if isinstance(properties, Mapping) else None
-        return found if isinstance(found, Mapping) else {}
+    def schema(self, name: str, key: str) -> SchemaView:
+        """Return the view of an argument's schema; empty if unknown."""
+        return self.view(name).property(key) or ANY
+
+
+ANY = SchemaView({})
+"""The view of a schema that accepts everything."""
 
 
 def faulty(name: str, raw: str, fault: str) -> ToolCall:
@@ -245,15 +252,18 @@ def between(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def typed(text: str, schema: Mapping[str, Json]) -> Json:
+def typed(text: str, schema: SchemaView) -> Json:
     """Return an argument in bare text as a value of the schema's type; a string if the schema allows one or is empty.
 
-    With an empty schema, a text that can only be a number, a literal, a list or an object is read as one.
+    With an empty schema, a text that can only be a number, a literal, a list or an object is read as one. With fixed values, the
+    text is the one that it spells.
     """
-    types = _types(schema)
+    types = schema.types
     bare = text.strip()
+    if schema.values:
+        return next((one for one in (text, bare, _read(text)) if schema.allows(one)), text)
     if not types:
-        return _read(text) if schema or _is_value(bare) else text
+        return _read(text) if schema.fields or _is_value(bare) else text
     if "string" in types:
         if bare == "null" and "null" in types:
             return None
@@ -263,10 +273,9 @@ def typed(text: str, schema: Mapping[str, Json]) -> Json:
     return _read(text)
 
 
-def takes_list(schema: Mapping[str, Json]) -> bool:
+def takes_list(schema: SchemaView) -> bool:
     """Return whether a list fits the schema and a string does not."""
-    types = _types(schema)
-    return "array" in types and "string" not in types
+    return "array" in schema.types and "string" not in schema.types
 
 
 def _read(text: str) -> Json:
@@ -278,16 +287,3 @@ def _read(text: str) -> Json:
 
 def _is_value(text: str) -> bool:
     return text[:1] in ("{", "[") or text in ("true", "false", "null", "True", "False", "None") or bool(_NUMBER.fullmatch(text))
-
-
-def _types(schema: Mapping[str, Json]) -> set[str]:
-    """Return the JSON types that a schema names, including anyOf and oneOf."""
-    named = schema.get("type")
-    found = {one for one in (named if isinstance(named, list) else [named]) if isinstance(one, str)}
-    for group in ("anyOf", "oneOf"):
-        for one in schema.get(group) or ():
-            if isinstance(one, Mapping):
-                found |= _types(one)
-    if "enum" in schema and not found:
-        found = {"string"}
-    return found & {"string", "number", "integer", "boolean", "object", "array", "null"}

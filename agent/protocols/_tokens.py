@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
 
 from agent.protocols._bodies import read_body
-from agent.protocols._made import Definitions, faulty, from_json, made, typed, unfenced
+from agent.protocols._made import ANY, Definitions, faulty, from_json, made, typed, unfenced
 from agent.protocols.repair import end_of_value, read_json
+from toolcrib.contract.schema_view import SchemaView
 from toolcrib.contract.types import Json, ToolCall
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
@@ -157,19 +157,16 @@ def _fields(text: str) -> dict[str, str]:
     return fields
 
 
-def _argument(value: str, schema: Mapping[str, Json], depth: int = _M3_DEPTH) -> Json:
+def _argument(value: str, schema: SchemaView, depth: int = _M3_DEPTH) -> Json:
     """Return the value of an argument. Raises ValueError."""
     if _M3 not in value:
         return typed(value, schema)
     if not depth:
         raise ValueError("its arguments are nested too deeply")
-    inner = schema.get("items")
-    if all(key == "item" for key, _ in _pairs(value)) and not isinstance(schema.get("properties"), Mapping):
-        items = inner if isinstance(inner, Mapping) else {}
-        return [_argument(item, items, depth - 1) for _, item in _pairs(value)]
-    properties = schema.get("properties")
-    known = properties if isinstance(properties, Mapping) else {}
-    return {key: _argument(text, known.get(key) or {}, depth - 1) for key, text in _fields(value).items()}
+    pairs = _pairs(value)
+    if all(key == "item" for key, _ in pairs) and "properties" not in schema.fields:
+        return [_argument(item, schema.item(index) or ANY, depth - 1) for index, (_, item) in enumerate(pairs)]
+    return {key: _argument(text, schema.property(key) or ANY, depth - 1) for key, text in _fields(value).items()}
 
 
 def read_kimi_k3(body: str, known: Definitions) -> list[ToolCall]:
@@ -185,7 +182,7 @@ def read_kimi_k3(body: str, known: Definitions) -> list[ToolCall]:
             marks = dict(_MARK.findall(one["marks"]))
             key = html.unescape(marks.get("key") or marks.get("name", ""))
             text_type = marks.get("type", "")
-            schema = {"type": text_type} if text_type else known.schema(name, key)
+            schema = SchemaView({"type": text_type}) if text_type else known.schema(name, key)
             args[key] = one["value"] if text_type == "string" else typed(one["value"], schema)
         if inner[place:].strip() or any(isinstance(one, str) and _K3_INSIDE.search(one) for one in args.values()):
             calls.append(faulty(name, match[0], "an argument is not closed"))
