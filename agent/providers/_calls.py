@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from json.scanner import make_scanner
 from typing import Any, NoReturn
 
+from agent.protocols.repair import read_json
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.session import StreamEvent
 from toolcrib.contract.types import ToolCall
@@ -172,7 +173,7 @@ class CallReader:
                 args = {UNREADABLE: raw}
             calls.append(ToolCall(call.id, call.shown, args, fault))
             # Invalid JSON goes back wrapped: servers that read old calls would refuse the whole conversation.
-            arguments = (raw if raw.strip() else "{}") if fault is None else json.dumps(args, ensure_ascii=False)
+            arguments = sent_back(raw, args) if fault is None else json.dumps(args, ensure_ascii=False)
             function = {"name": call.name or "unnamed", "arguments": arguments}
             native.append({"id": call.id, "type": "function", "function": function, **call.extra})
         return calls, native
@@ -191,16 +192,23 @@ def held_back(calls: Sequence[ToolCall], fault: str | None) -> tuple[ToolCall, .
 
 
 def read_arguments(raw: str) -> tuple[Any, str | None]:
-    """Return (arguments, None), or (None, the problem). Strict JSON, without repairs; empty text means {}."""
+    """Return (arguments, None), or (None, the problem). No text and null mean {}.
+
+    Slips in the JSON are repaired if nothing is lost or guessed (see repair), as is an object that is quoted as a string.
+    """
     if not raw.strip():
         return {}, None
     try:
-        args = json.loads(raw, parse_constant=_refuse)
+        args = _read_json(raw)
     except RecursionError:
         return None, "the arguments are nested too deeply"
     except ValueError as error:
         shown = raw if len(raw) <= _SHOWN else f"{raw[: _SHOWN // 2]} ... {raw[-_SHOWN // 2 :]}"
         return None, f"the arguments are not valid JSON ({error}); send one JSON object. They were: {shown}"
+    if isinstance(args, str):
+        args = _unquoted(args)
+    if args is None:
+        return {}, None
     if not isinstance(args, dict):
         return None, f"the arguments are not a JSON object but {type(args).__name__}; send one JSON object"
     if "\\ud" in raw or "\\uD" in raw:
@@ -209,6 +217,32 @@ def read_arguments(raw: str) -> tuple[Any, str | None]:
         except UnicodeEncodeError:
             return None, "the arguments have half of a surrogate pair (\\ud800-\\udfff); write the character itself"
     return args, None
+
+
+def _read_json(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except ValueError:
+        return read_json(text)
+
+
+def _unquoted(text: str) -> Any:
+    """Return the object in a text that was quoted once more; None for no text, and any other text unchanged."""
+    try:
+        value = _read_json(text) if text.strip() else None
+    except (ValueError, RecursionError):
+        return text
+    return value if value is None or isinstance(value, dict) else text
+
+
+def sent_back(raw: str, args: Any) -> str:
+    """Return arguments as JSON for the history: unchanged if they are strict, because servers read them again."""
+    try:
+        if isinstance(json.loads(raw, parse_constant=_refuse), dict):
+            return raw
+    except ValueError:
+        pass
+    return json.dumps(args, ensure_ascii=False)
 
 
 def _arguments(function: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from agent.providers._calls import CUT_OFF, MAX_CALLS, UNREADABLE, bounded, new_event
+from agent.providers._calls import CUT_OFF, MAX_CALLS, UNREADABLE, bounded, new_event, read_arguments
 from agent.providers._events import EventReader, counts, latest, whole
 from agent.providers._gemini_args import BadPiece, PartialArgs
 from agent.providers._images import drawn_in
@@ -299,8 +299,13 @@ class GeminiReader(EventReader):
             self._tell(last, args.close())
 
     def _open(self, part: dict[str, Any], call: dict[str, Any]) -> _Call:
-        call_id, wire_name, args = self._call_id(call.get("id")), call.get("name"), call.get("args")
+        call_id, wire_name, args, fault = self._call_id(call.get("id")), call.get("name"), call.get("args"), None
         name = wire_name if type(wire_name) is str else ""
+        text = json.dumps(args if args is not None else {}, ensure_ascii=False)
+        if type(args) is str:
+            args, fault = read_arguments(args)
+            call = {**call, "args": args or {}}
+            part = {**part, "functionCall": call}
         if call.get("willContinue") or call.get("partialArgs"):
             kept = {key: call[key] for key in ("id", "name") if key in call}
             made = _Call(call_id, name, self._name_of(name), {**part, "functionCall": kept})
@@ -308,7 +313,8 @@ class GeminiReader(EventReader):
             self._on_event(new_event(StreamEvent, ("tool_call_delta", "", call_id, made.shown)))
         else:
             made = _Call(call_id, name, self._name_of(name), part)
-            self._tell(made, json.dumps(args if args is not None else {}, ensure_ascii=False))
+            self._tell(made, text)
+            made.fault = fault
             if args is not None and type(args) is not dict:
                 made.fault = f"the arguments are not a JSON object but {type(args).__name__}; send one JSON object"
         if not name:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
-from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, new_event, read_arguments
+from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, new_event, read_arguments, sent_back
 from agent.providers._events import EventReader, counts, latest, whole
 from agent.providers._images import drawn_in
 from agent.reply_ends import CUT, end_of
@@ -272,10 +272,9 @@ class ResponsesReader(EventReader):
 
 
 def _native_call(item: _Item, call: ToolCall) -> dict[str, Any]:
-    arguments = item.arguments()
-    if call.fault is not None:  # invalid JSON goes back wrapped, as it would make the server refuse the whole conversation
-        arguments = json.dumps(call.args, ensure_ascii=False)
-    changed: dict[str, Any] = {"type": "function_call", "call_id": call.id, "arguments": arguments or "{}"}
+    # Invalid JSON goes back wrapped, as it would make the server refuse the whole conversation.
+    arguments = sent_back(item.arguments(), call.args) if call.fault is None else json.dumps(call.args, ensure_ascii=False)
+    changed: dict[str, Any] = {"type": "function_call", "call_id": call.id, "arguments": arguments}
     changed["name"] = item.item.get("name") or "unnamed"
     return {**item.item, **changed}
 

@@ -197,7 +197,7 @@ def test_x_8_a_call_at_the_token_limit_is_never_run(pieces: tuple[str, ...], rea
     [(('{"x": 1',), "not valid JSON"), (("[1]",), "not a JSON object"), (('{"x"', ": NaN}"), "NaN"), (("[" * 99_999,), "deeply")],
 )
 def test_004_16_arguments_that_cannot_be_read_are_a_fault(pieces: tuple[str, ...], fault: str) -> None:
-    """004-16: never repaired, never run; the raw text is kept in a form that the server accepts."""
+    """004-16: never completed, never run; the raw text is kept in a form that the server accepts."""
     turn, _ = stream(start(), *tool(0, *pieces), *stop("tool_use"))
     assert fault in (turn.tool_calls[0].fault or "")
     assert turn.assistant_turn["content"][0]["input"] == {"INVALID_JSON": "".join(pieces)} == turn.tool_calls[0].args

@@ -134,17 +134,33 @@ def test_x_2_x_3_calls_however_they_come(deltas: list[list[dict[str, Any]]], cal
     ("arguments", "fault"),
     [
         ('{"x": 1', "not valid JSON"), ("[1]", "not a JSON object but list"), ('{"x": NaN}', "NaN is not JSON"),
-        ("{'x': 1}", "not valid JSON"), ('{"x": 1}}', "not valid JSON"), ('{"x": "\\ud800"}', "surrogate"),
-        ("[" * 100_000, "nested too deeply"), ('{"x": "a\nb"}', "not valid JSON"),
+        ("{'x': 1", "not valid JSON"), ('{"x": 1}}', "not valid JSON"), ('{"x": "\\ud800"}', "surrogate"),
+        ("[" * 100_000, "nested too deeply"), ('{"x": "a\nb', "not valid JSON"), ('"ls -la"', "not a JSON object but str"),
+        ('"[1]"', "not a JSON object but str"), ("{'x': 1, 'x': 2}", "not valid JSON"), ('{"x": "it"s"}', "not valid JSON"),
     ],
 )  # fmt: skip
 def test_004_16_arguments_that_cannot_be_read_are_a_fault(arguments: str, fault: str) -> None:
-    """004-16: never repaired, never run; the raw text is kept in a form that servers accept."""
+    """004-16: never completed, never run; the raw text is kept in a form that servers accept."""
     turn, _ = stream(chunk({"tool_calls": [call(arguments, name="f", id="a", index=0)]}), chunk({}, "tool_calls"))
     assert fault in (turn.tool_calls[0].fault or "")
     assert turn.tool_calls[0].args == {"INVALID_JSON": arguments}
     sent = turn.assistant_turn["tool_calls"][0]["function"]["arguments"]
     assert json.loads(sent) == {"INVALID_JSON": arguments}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        ('{"x": "a\nb\tc"}', {"x": "a\nb\tc"}), ("{'x': 'it\\'s', 'y': True}", {"x": "it's", "y": True}),
+        ("{x: 1,}", {"x": 1}), ('"{\\"x\\": 1}"', {"x": 1}), ("null", {}), ('""', {}), ('"{}"', {}), (" ", {}),
+    ],
+)  # fmt: skip
+def test_slips_that_lose_nothing_are_repaired(arguments: str, read: Any) -> None:
+    """As in text protocols; servers get strict JSON back."""
+    turn, _ = stream(chunk({"tool_calls": [call(arguments, name="f", id="a", index=0)]}), chunk({}, "tool_calls"))
+    [made] = turn.tool_calls
+    assert (made.args, made.fault) == (read, None)
+    assert json.loads(turn.assistant_turn["tool_calls"][0]["function"]["arguments"]) == read
 
 
 @pytest.mark.parametrize("arguments", ["", '{"command": "rm -r buil', '{"command": "true"}'])

@@ -255,7 +255,7 @@ def test_x_8_a_call_at_the_token_limit_is_never_run(arguments: str, status: str)
 
 @pytest.mark.parametrize(("arguments", "fault"), [('{"x": 1', "not valid JSON"), ("[1]", "not a JSON object")])
 def test_004_16_arguments_that_cannot_be_read_are_a_fault(arguments: str, fault: str) -> None:
-    """004-16: never repaired, never run; the raw text is kept in a form that the server accepts."""
+    """004-16: never completed, never run; the raw text is kept in a form that the server accepts."""
     turn, _ = stream(done(0, **call(arguments=arguments)), end())
     assert fault in (turn.tool_calls[0].fault or "")
     assert json.loads(turn.assistant_turn["output"][0]["arguments"]) == {"INVALID_JSON": arguments} == turn.tool_calls[0].args
