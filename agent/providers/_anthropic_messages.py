@@ -118,7 +118,12 @@ class AnthropicMessages(History):
         for call in record.get("calls") or ():
             ids[call["id"]] = on_wire = wire_id(call["id"])
             content.append(
-                {"type": "tool_use", "id": on_wire, "name": self._names.wire(call["name"]), "input": _object(call["args"])}
+                {
+                    "type": "tool_use",
+                    "id": on_wire,
+                    "name": self._names.wire(call["name"]),
+                    "input": _object(self._names.wire_args(call["name"], call["args"])),
+                }
             )
         self.assistant({"content": content})
         self._expect(ids)

@@ -102,7 +102,8 @@ class GeminiContents(History):
                 return
         parts: list[dict[str, Any]] = [{"text": record["text"]}] if record.get("text") else []
         for place, call in enumerate(calls):
-            args = call["args"] if isinstance(call["args"], Mapping) else {"value": call["args"]}
+            args = self._names.wire_args(call["name"], call["args"])
+            args = args if isinstance(args, Mapping) else {"value": args}
             part: dict[str, Any] = {"functionCall": {"name": self._names.wire(call["name"]), "args": args}}
             if place == 0 and not _WITHOUT_SIGNATURES.search(self._model):
                 part["thoughtSignature"] = NO_SIGNATURE

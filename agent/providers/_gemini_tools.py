@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agent.providers._http_session import function_of
-from agent.providers._names import WireNames, wire_id
+from agent.providers._names import WireKeys, WireNames, wire_id
+from toolcrib.contract.schema_inline import inlined
+from toolcrib.contract.schema_view import SchemaView
 
 _TAKEN = frozenset(
     {
@@ -29,8 +31,8 @@ _MAX_DEPTH = 32
 class GeminiNames(WireNames):
     """Names for Gemini, which begin with a letter or an underscore."""
 
-    def __init__(self, names: Iterable[str]) -> None:
-        super().__init__(names)
+    def __init__(self, names: Iterable[str], keys: Mapping[str, WireKeys] | None = None) -> None:
+        super().__init__(names, keys)
         for name, wire in list(self._to.items()):
             if re.match(r"[0-9-]", wire):
                 made = f"_{wire}"
@@ -50,30 +52,29 @@ def declarations(tools: Iterable[Mapping[str, Any]], names: WireNames, *, json_s
         if isinstance(schema, Mapping) and json_schema:
             made["parametersJsonSchema"] = {key: value for key, value in schema.items() if key != "$schema"}
         elif isinstance(schema, Mapping) and schema.get("properties"):  # an object without properties is refused
-            made["parameters"] = _plain(schema, schema, 0)
+            made["parameters"] = _plain(inlined(SchemaView(schema)), 0)
         declared.append(made)
     return declared
 
 
-def _plain(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    """Return the schema in the form of ``parameters``. References are resolved; a circular one becomes an object."""
+def _plain(schema: Any, depth: int) -> dict[str, Any]:
+    """Return an inlined schema in the form of ``parameters``."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return {"type": "object"}
-    if isinstance(reference := schema.get("$ref"), str):
-        found = _find(reference, root) if depth < _MAX_DEPTH // 4 else None
-        return _plain({**(found or {"type": "object"}), **{key: schema[key] for key in schema if key != "$ref"}}, root, depth + 1)
+    if "$ref" in schema:  # it leads nowhere
+        schema = {"type": "object", **schema}
     plain, choices = _kind(schema)
     if choices:
-        made = [_plain(one, root, depth + 1) for one in choices]
+        made = [_plain(one, depth + 1) for one in choices]
         beside = {key: value for key, value in plain.items() if key in _BESIDE}
         return {**plain, **made[0]} if len(made) == 1 else {**beside, "anyOf": made}
     if "enum" in plain:
         plain["type"], plain["enum"] = "string", [str(one) for one in plain["enum"] if one is not None]
     if isinstance(schema.get("properties"), Mapping):
         plain.setdefault("type", "object")
-        plain["properties"] = {name: _plain(one, root, depth + 1) for name, one in schema["properties"].items()}
+        plain["properties"] = {name: _plain(one, depth + 1) for name, one in schema["properties"].items()}
     if "items" in schema or plain.get("type") == "array":
-        plain["items"] = _plain(schema.get("items") or {"type": "string"}, root, depth + 1)
+        plain["items"] = _plain(schema.get("items") or {"type": "string"}, depth + 1)
     if schema.get("format") in _FORMATS:
         plain["format"] = schema["format"]
     return plain
@@ -96,10 +97,3 @@ def _kind(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     if len(others) > 1 and not real:
         real = [{**schema, "type": kind} for kind in others]
     return plain, real
-
-
-def _find(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    found: Any = root
-    for step in reference.removeprefix("#/").split("/"):
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ from agent.providers._calls import bounded, held_back
 from agent.providers._events import EventReader
 from agent.providers._faults import OversizedReply
 from agent.providers._history import History
+from agent.providers._names import WireNames
 from agent.providers._reply import read_reply
 from agent.providers._steer import Steer
 from agent.providers._text_calls import TextCallWatch, advise, reported
@@ -23,12 +25,16 @@ from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from toolcrib.contract.types import ToolCall
 
 _log = logging.getLogger(__name__)
+_TOOL_PLACE = Regex(
+    r"function_?declarations\[(\d{1,4})\]|\btools(?:\.|\[)(\d{1,4})\b(?!.{0,3}function_?declarations)", re.IGNORECASE
+)
+_SHOWN_TOOLS = 5
 
 
 class HttpSession:
     """A session over one HttpClient, which it closes. A failed turn may be retried: only whole turns enter the history.
 
-    A wire provides ``path``, ``_body``, ``_reader``, ``_history``, ``_took``, ``_adapt``, ``_choice_fields`` and
+    A wire provides ``path``, ``_names``, ``_body``, ``_reader``, ``_history``, ``_took``, ``_adapt``, ``_choice_fields`` and
     ``_schema_fields``. The key goes in ``key_header``; ``headers`` go with each request. ``refuses_stream`` matches, in lower
     case, a server's message that it does not stream.
     """
@@ -36,6 +42,7 @@ class HttpSession:
     path: ClassVar[str] = ""
     key_header: ClassVar[str] = "Authorization"
     headers: ClassVar[Mapping[str, str]] = {}
+    _names: WireNames
     refuses_stream: ClassVar[Regex[str]] = Regex(r"\bstream(ing)?\b.{0,40}(support|allow)")
 
     def __init__(self, client: HttpClient, model: str, *, stream: bool) -> None:
@@ -139,11 +146,12 @@ class HttpSession:
             elif turn.finish == "other":  # the server gave no reason that means anything
                 turn = replace(turn, finish="tool_calls" if turn.tool_calls else "")
             self._held, self._end, self._end_word = reader.held, reader.end, reader.end_word
-            return turn if watch is None else self._with_text_calls(turn, watch)
+            return self._with_own_names(turn if watch is None else self._with_text_calls(turn, watch))
         except ProviderError as error:
             error.text = error.text or reader.text
             if isinstance(error, OversizedReply):
                 error.text = shortened(error.text)
+            self._name_tools(error)
             raise
 
     def _with_text_calls(self, turn: ProviderTurn, watch: TextCallWatch) -> ProviderTurn:
@@ -167,6 +175,25 @@ class HttpSession:
     def _native_calls(self, native: Any, text: str, calls: Sequence[ToolCall]) -> Any:
         """Return the wire's form of a reply with these calls instead of their text; None to make it from the turn itself."""
         return None
+
+    def _with_own_names(self, turn: ProviderTurn) -> ProviderTurn:
+        """Return the turn with the tools' own names for arguments; its ``assistant_turn`` keeps those of the wire."""
+        own = [(call, self._names.own_args(call.name, call.args)) for call in turn.tool_calls if call.fault is None]
+        if all(args is call.args for call, args in own):
+            return turn
+        changed = {call.id: replace(call, args=args) for call, args in own}
+        return replace(turn, tool_calls=tuple(changed.get(call.id, call) for call in turn.tool_calls))
+
+    def _name_tools(self, error: ProviderError) -> None:
+        """Add the names of the tools that a refusal mentions by their numbers."""
+        places = {int(found[1] or found[2]) for found in _TOOL_PLACE.finditer(f"{error} {error.body}")}
+        named = [
+            f"number {place} is the tool {self._names.order[place]!r}"
+            for place in sorted(places)[:_SHOWN_TOOLS]
+            if place < len(self._names.order)
+        ]
+        if named and isinstance(error, BadRequest):
+            error.args = (f"{error}; of the tools, {', '.join(named)}", *error.args[1:])
 
     def _adapt_any(self, error: ProviderError) -> bool:
         said = f"{error} {error.body}".lower()

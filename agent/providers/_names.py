@@ -1,20 +1,59 @@
-"""Tool names on the wire: Chat Completions accepts only letters, digits, - and _, at most 64 characters."""
+"""Names of tools and of their arguments on the wire, and back: wires accept only some letters, and at most 64."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.regex import Regex
+from toolcrib.contract.schema_view import SchemaView
+from toolcrib.contract.types import Json
 
 _ALLOWED = Regex(r"[a-zA-Z0-9_-]{1,64}")
 _OTHER = Regex(r"[^a-zA-Z0-9_-]")
 
 
-class WireNames:
-    """Maps each tool's name to one that the wire accepts, and back. Valid names stay as they are."""
+@dataclass(frozen=True, slots=True)
+class WireKeys:
+    """Names of a tool's arguments that the wire refuses, nested ones included, with their names on the wire."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    view: SchemaView
+    to_wire: Mapping[str, str]
+
+    def sent(self, args: Json) -> Json:
+        return _renamed(args, self.view, lambda name: (name, self.to_wire.get(name, name)))
+
+    def received(self, args: Json) -> Json:
+        back = {wire: name for name, wire in self.to_wire.items()}
+        return _renamed(args, self.view, lambda wire: (back.get(wire, wire), back.get(wire, wire)))
+
+
+def _renamed(value: Json, view: SchemaView | None, names: Callable[[str], tuple[str, str]]) -> Json:
+    """Return ``value`` with other keys where the schema has properties. ``names`` returns a key's own name and its new one."""
+    if view is None:
+        return value
+    if isinstance(value, list):
+        return [_renamed(item, view.item(index), names) for index, item in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    known, made = view.names, {}
+    for key, item in value.items():
+        own, new = names(key)
+        made[new if own in known and new not in value else key] = _renamed(item, view.property(own), names)
+    return made
+
+
+class WireNames:
+    """Maps each tool's name to one that the wire accepts, and back, and so the names of its arguments.
+
+    Valid names stay as they are. ``order`` are the tools as they are sent.
+    """
+
+    def __init__(self, names: Iterable[str], keys: Mapping[str, WireKeys] | None = None) -> None:
+        names = list(names)
+        self.order: Sequence[str] = names
+        self._keys = keys or {}
         self._to: dict[str, str] = {}
         self._back: dict[str, str] = {}
         all_names = sorted(set(names))
@@ -31,6 +70,14 @@ class WireNames:
         """Return the tool's own name; an unknown name is returned unchanged."""
         return self._back.get(wire, wire)
 
+    def wire_args(self, name: str, args: Json) -> Json:
+        """Return a tool's arguments with the names that the wire accepts."""
+        return self._keys[name].sent(args) if name in self._keys else args
+
+    def own_args(self, name: str, args: Json) -> Json:
+        """Return arguments from the wire with their own names."""
+        return self._keys[name].received(args) if name in self._keys else args
+
 
 def wire_id(call_id: str) -> str:
     """Return a call id of another wire in a form that every wire accepts: Anthropic limits the letters, OpenAI the length."""
@@ -41,6 +88,15 @@ def _plain(name: str) -> str:
     if _ALLOWED.fullmatch(name):
         return name
     return _OTHER.sub("_", name) if 0 < len(name) <= 64 else _marked(name)
+
+
+def wire_key(name: str, accepted: Regex[str], taken: Collection[str]) -> str:
+    """Return a name for an argument that is ``accepted`` and not taken."""
+    plain = _OTHER.sub("_", name)
+    for made in (plain, f"_{plain}", _marked(name), f"_{_marked(name)[1:]}"):
+        if accepted.fullmatch(made) and made not in taken:
+            return made
+    return _marked(f"_{name}!")
 
 
 def _marked(name: str) -> str:

@@ -13,6 +13,7 @@ from agent.providers._http_session import HttpSession, function_of
 from agent.providers._images import pictured
 from agent.providers._model_rows import MOST_PAGES, described, get_json, rows_of
 from agent.providers._names import WireNames
+from agent.providers._tool_schemas import ANTHROPIC, fitted
 from agent.providers.endpoint import ModelInfo
 from agent.providers.http import HttpClient
 from toolcrib.contract.errors import ConfigError
@@ -56,9 +57,9 @@ class AnthropicSession(HttpSession):
     ) -> None:
         """Prepare the conversation. Raises ConfigError if ``thinking`` leaves nothing of ``max_tokens``."""
         super().__init__(client, model, stream=stream)
-        self._offered = list(tools)
-        functions = [function_of(tool) for tool in tools]
-        self._names = WireNames(function["name"] for function in functions)
+        functions, keys = fitted(map(function_of, tools), ANTHROPIC)
+        self._offered = functions
+        self._names = WireNames((function["name"] for function in functions), keys)
         self._tools = self._encoded_tools(functions)
         self._messages = AnthropicMessages(self._names, model)
         if system:

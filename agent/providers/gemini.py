@@ -14,6 +14,7 @@ from agent.providers._history import History, encode
 from agent.providers._http_session import HttpSession, function_of
 from agent.providers._images import pictured
 from agent.providers._model_rows import MOST_PAGES, described, get_json, rows_of
+from agent.providers._tool_schemas import GEMINI, fitted
 from agent.providers.endpoint import ModelInfo
 from agent.providers.http import HttpClient
 from toolcrib.contract.dataclass import replace
@@ -47,9 +48,8 @@ class GeminiSession(HttpSession):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(client, model, stream=stream)
-        self._offered = list(tools)
-        self._definitions = list(tools)
-        self._names = GeminiNames(function_of(tool)["name"] for tool in tools)
+        self._offered, keys = fitted(map(function_of, tools), GEMINI)
+        self._names = GeminiNames((function["name"] for function in self._offered), keys)
         self._json_schema = True
         self._tools = self._declared()
         self._contents = GeminiContents(self._names, model)
@@ -123,9 +123,9 @@ class GeminiSession(HttpSession):
         return b"{" + b",".join(filter(None, (listed, rest, self._contents.fields()))) + b"}"
 
     def _declared(self) -> bytes:
-        if not self._definitions:
+        if not self._offered:
             return b""
-        return encode(declarations(self._definitions, self._names, json_schema=self._json_schema))
+        return encode(declarations(self._offered, self._names, json_schema=self._json_schema))
 
     def _choice_fields(self, choice: str) -> dict[str, Any]:
         config: dict[str, Any] = {"mode": "NONE" if choice == "none" else "ANY"}

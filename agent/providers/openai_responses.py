@@ -12,6 +12,7 @@ from agent.providers._images import pictured
 from agent.providers._names import WireNames
 from agent.providers._responses_items import ResponsesItems
 from agent.providers._responses_reader import ResponsesReader
+from agent.providers._tool_schemas import OPENAI, fitted
 from agent.providers.http import HttpClient
 from toolcrib.contract.image import Image
 from toolcrib.contract.regex import Regex
@@ -48,9 +49,9 @@ class ResponsesSession(HttpSession):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(client, model, stream=stream)
-        self._offered = list(tools)
-        functions = [function_of(tool) for tool in tools]
-        self._names = WireNames(function["name"] for function in functions)
+        functions, keys = fitted(map(function_of, tools), OPENAI)
+        self._offered = functions
+        self._names = WireNames((function["name"] for function in functions), keys)
         self._tools = encode([self._tool(function) for function in functions]) if functions else b""
         self._items = ResponsesItems(self._names, model, stored=stored)
         if system:

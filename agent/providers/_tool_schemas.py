@@ -1,0 +1,125 @@
+"""Tools as providers accept them: one table of their limits, and schemas that are rewritten to keep within them.
+
+A schema within the limits is sent unchanged. Arguments are checked by the tool's own schema in any case.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent.providers._names import WireKeys, wire_key
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.schema_inline import inlined
+from toolcrib.contract.schema_view import CHOICES, SchemaView, subschemas
+from toolcrib.contract.types import Json
+
+_OLD_DRAFT = Regex(r"https?://json-schema\.org/draft(-0|/2019)")
+_SHOWN = 800
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLimits:
+    """What a provider accepts in the schema of a tool's parameters.
+
+    ``keys`` matches names of properties that it accepts, None if it accepts any. ``top`` are keywords that it refuses at the top,
+    ``anywhere`` those that it refuses in every place.
+    """
+
+    keys: Regex[str] | None = None
+    top: frozenset[str] = frozenset()
+    anywhere: frozenset[str] = frozenset()
+
+
+# From the providers' documents, and from the words of their servers' refusals. Other servers of a wire get the same schemas.
+ANTHROPIC = ToolLimits(Regex(r"[a-zA-Z0-9_.-]{1,64}"), frozenset({"$ref", "anyOf", "oneOf", "allOf"}))
+OPENAI = ToolLimits(top=frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not"}), anywhere=frozenset({"allOf"}))
+GEMINI = ToolLimits(Regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}"), frozenset({"$ref"}))
+
+
+def fitted(functions: Iterable[Mapping[str, Any]], limits: ToolLimits) -> tuple[list[dict[str, Any]], dict[str, WireKeys]]:
+    """Return the functions with parameters that a wire accepts, and the renamed arguments by function."""
+    made: list[dict[str, Any]] = []
+    keys: dict[str, WireKeys] = {}
+    for function in functions:
+        function = dict(function)
+        parameters = function.get("parameters")
+        if isinstance(parameters, Mapping) and not _is_within(parameters, limits):
+            view = SchemaView(parameters)
+            names = _wire_keys(parameters, limits)
+            function["parameters"] = _flattened(_renamed(inlined(view), names), limits)
+            if names:
+                keys[function["name"]] = WireKeys(view, names)
+        made.append(function)
+    return made, keys
+
+
+def _is_within(parameters: Mapping[str, Json], limits: ToolLimits) -> bool:
+    """Return whether a provider accepts the schema unchanged."""
+    if limits.top & parameters.keys() or _OLD_DRAFT.match(str(parameters.get("$schema"))):
+        return False
+    parts = list(subschemas(parameters))
+    return not any(limits.anywhere & part.keys() for part in parts) and not _refused(parts, limits)
+
+
+def _refused(parts: Iterable[Mapping[str, Json]], limits: ToolLimits) -> list[str]:
+    """Return the names of properties that the provider refuses."""
+    if limits.keys is None:
+        return []
+    return sorted(name for name in _names(parts) if not limits.keys.fullmatch(name))
+
+
+def _names(parts: Iterable[Mapping[str, Json]]) -> set[str]:
+    found = (part.get("properties") for part in parts)
+    return {name for one in found if isinstance(one, Mapping) for name in one}
+
+
+def _wire_keys(parameters: Mapping[str, Json], limits: ToolLimits) -> dict[str, str]:
+    parts = list(subschemas(parameters))
+    taken, made = _names(parts), {}
+    for name in _refused(parts, limits):
+        assert limits.keys is not None  # noqa: S101 - without it, no name is refused
+        made[name] = wire_key(name, limits.keys, taken)
+        taken.add(made[name])
+    return made
+
+
+def _renamed(schema: dict[str, Json], names: Mapping[str, str]) -> dict[str, Json]:
+    """Rename properties in an inlined schema, in place, and return it."""
+    for part in list(subschemas(schema)) if names else ():
+        assert isinstance(part, dict)  # noqa: S101 - the schema was written out
+        if isinstance(required := part.get("required"), list | tuple):
+            part["required"] = [names.get(name, name) for name in required]
+        for key in ("properties", "dependentRequired", "dependentSchemas"):
+            if isinstance(named := part.get(key), Mapping):
+                part[key] = {names.get(name, name): one for name, one in named.items()}
+    return schema
+
+
+def _flattened(schema: dict[str, Json], limits: ToolLimits) -> dict[str, Json]:
+    """Return the schema without the keywords that are refused at the top.
+
+    Properties of alternatives become properties of the whole; the description states the alternatives.
+    """
+    options = [one for key in CHOICES if key in limits.top for one in schema.get(key) or () if isinstance(one, dict)]
+    kept = {key: value for key, value in schema.items() if key not in limits.top}
+    if not options:
+        return kept
+    properties: dict[str, list[Json]] = {name: [one] for name, one in (kept.get("properties") or {}).items()}
+    own = set(properties)
+    for option in options:
+        for name, one in (option.get("properties") or {}).items():
+            known = properties.setdefault(name, [])
+            if name not in own and one not in known:
+                known.append(one)
+    kept["properties"] = {name: ones[0] if len(ones) == 1 else {"anyOf": ones} for name, ones in properties.items()}
+    needed = [name for name in properties if all(name in (one.get("required") or ()) for one in options)]
+    kept["required"] = list(dict.fromkeys([*(kept.get("required") or ()), *needed]))
+    if all(one.get("additionalProperties") is False for one in options):
+        kept["additionalProperties"] = False
+    rule = json.dumps({key: schema[key] for key in CHOICES if key in schema}, ensure_ascii=False)
+    if len(rule) <= _SHOWN:
+        kept["description"] = "\n".join(filter(None, [kept.get("description"), f"The arguments must also match {rule}"]))
+    return kept

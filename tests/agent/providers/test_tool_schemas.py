@@ -1,0 +1,175 @@
+"""Tool schemas within the limits of providers, and arguments under their own names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from agent.providers import Endpoint, HttpClient
+from agent.providers._http_session import HttpSession
+from agent.providers._tool_schemas import ANTHROPIC, GEMINI, OPENAI, fitted
+from agent.providers.anthropic import AnthropicSession
+from agent.providers.gemini import GeminiSession
+from agent.providers.openai_chat import OpenAIChatSession
+from agent.providers.openai_responses import ResponsesSession
+from toolcrib import BadRequest
+from toolcrib.testing import ChatServer, Response
+
+LONG = "settings__approved__or__denied__countries__or__regions__approved__list"
+ODD = {
+    "type": "object",
+    "properties": {
+        "$top": {"type": "integer"},
+        "filter[id]": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"a b": {"type": "string"}}, "required": ["a b"]},
+        },
+        LONG: {"type": "string"},
+        "_top": {"type": "string"},
+    },
+    "required": ["$top", "_top"],
+}
+OWN = {"$top": 3, "filter[id]": [{"a b": "x", "$top": 1}], LONG: "y", "_top": "z"}
+SESSIONS: Mapping[str, type[Any]] = {
+    "anthropic": AnthropicSession,
+    "gemini": GeminiSession,
+    "chat": OpenAIChatSession,
+    "responses": ResponsesSession,
+}
+LIMITS = {"anthropic": ANTHROPIC, "gemini": GEMINI, "chat": OPENAI}
+
+
+def tool(parameters: Any, name: str = "odd") -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "description": "d", "parameters": parameters}}
+
+
+def names_in(schema: Any) -> set[str]:
+    found: set[str] = set()
+    if isinstance(schema, dict):
+        found |= set(schema.get("properties") or ())
+        schema = list(schema.values())
+    for one in schema if isinstance(schema, list) else ():
+        found |= names_in(one)
+    return found
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "gemini"])
+def test_names_that_a_provider_refuses_are_mapped_there_and_back(wire: str) -> None:
+    [made], keys = fitted([tool(ODD)["function"]], LIMITS[wire])
+    accepted = LIMITS[wire].keys
+    assert accepted is not None
+    assert all(accepted.fullmatch(name) for name in names_in(made["parameters"]))
+    assert len(made["parameters"]["properties"]) == 4
+    assert set(made["parameters"]["required"]) <= set(made["parameters"]["properties"])
+    sent = keys["odd"].sent(OWN)
+    assert set(sent) == set(made["parameters"]["properties"])
+    assert sent["_top"] == "z"
+    assert sent["filter[id]".replace("[", "_").replace("]", "_")][0].keys() == {"a_b", "$top"}, (
+        "a name only where the schema has it"
+    )
+    assert keys["odd"].received(sent) == OWN
+    assert keys["odd"].received(OWN) == OWN, "a model may use the name in the tool's description"
+
+
+def test_a_schema_within_the_limits_is_sent_unchanged() -> None:
+    schema = {"type": "object", "properties": {"a-b.c": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"oneOf": [{"type": "null"}]}}}
+    for wire in ("anthropic", "chat"):
+        [made], keys = fitted([tool(schema)["function"]], LIMITS[wire])
+        assert made["parameters"] is schema
+        assert not keys
+
+
+CHOICE = {
+    "type": "object",
+    "properties": {"to": {"type": "string"}},
+    "required": ["to"],
+    "anyOf": [
+        {"properties": {"yaml": {"type": "string"}, "n": {"type": "integer"}}, "required": ["yaml", "n"]},
+        {"properties": {"files": {"type": "array"}, "n": {"type": "string"}}, "required": ["files", "n"]},
+    ],
+}
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "chat"])
+def test_alternatives_at_the_top_become_properties(wire: str) -> None:
+    [made], _ = fitted([tool(CHOICE)["function"]], LIMITS[wire])
+    sent = made["parameters"]
+    assert not {"anyOf", "oneOf", "allOf"} & sent.keys()
+    assert sent["type"] == "object"
+    assert list(sent["properties"]) == ["to", "yaml", "n", "files"]
+    assert sent["properties"]["n"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    assert sent["required"] == ["to", "n"]
+    assert '"required": ["yaml", "n"]' in sent["description"]
+
+
+@pytest.mark.parametrize(
+    ("wire", "schema"),
+    [
+        ("anthropic", {"type": "object", "allOf": [{"properties": {"a": {"type": "integer"}}}]}),
+        (
+            "chat",
+            {"type": "object", "properties": {"a": {"allOf": [{"$ref": "#/$defs/i"}]}}, "$defs": {"i": {"type": "integer"}}},
+        ),
+        ("chat", {"type": "object", "$ref": "#/$defs/o", "$defs": {"o": {"properties": {"a": {"type": "integer"}}}}}),
+        ("chat", {"type": "object", "properties": {"a": {"type": "integer"}}, "not": {"required": ["a"]}}),
+        (
+            "anthropic",
+            {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"a": {"type": "integer"}}},
+        ),
+    ],
+)
+def test_other_keywords_that_are_refused_are_merged_or_left_out(wire: str, schema: Any) -> None:
+    [made], _ = fitted([tool(schema)["function"]], LIMITS[wire])
+    assert made["parameters"] == {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def drive(wire: str, server: ChatServer, *, tools: Any, records: Any = ()) -> Any:
+    async def run() -> Any:
+        client = HttpClient(Endpoint(server.base_url, "m", None), {}, None)
+        session: HttpSession = SESSIONS[wire](client, model="m", tools=tools, records=records, stream=False)
+        try:
+            session.say("go")  # type: ignore[attr-defined]  # each wire has it
+            return await session.stream_turn(lambda event: None)
+        finally:
+            await session.close()
+
+    return asyncio.run(run())
+
+
+def test_a_call_comes_with_its_own_names_and_goes_back_with_those_of_the_wire() -> None:
+    _, keys = fitted([tool(ODD)["function"]], ANTHROPIC)
+    sent = keys["odd"].sent(OWN)
+    block = {"type": "tool_use", "id": "c1", "name": "odd", "input": sent}
+    body = {"model": "m", "content": [block], "stop_reason": "tool_use", "usage": {}}
+    with ChatServer(Response(json.dumps(body).encode())) as server:
+        turn = drive("anthropic", server, tools=[tool(ODD)])
+    assert turn.tool_calls[0].args == OWN
+    assert turn.assistant_turn["content"][0]["input"] == sent
+    other = {"role": "assistant", "text": "", "calls": [{"id": "c1", "name": "odd", "args": OWN}], "model": "other"}
+    body = {"model": "m", "content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn", "usage": {}}
+    with ChatServer(Response(json.dumps(body).encode())) as server:
+        drive("anthropic", server, tools=[tool(ODD)], records=[{"role": "user", "text": "hi"}, other])
+    [use] = [one for message in server.requests[0]["messages"] for one in message["content"] if one["type"] == "tool_use"]
+    assert use["input"] == sent
+
+
+@pytest.mark.parametrize(
+    ("wire", "said"),
+    [
+        ("anthropic", "tools.1.custom.input_schema: it is bad"),
+        ("chat", "Invalid 'tools[1].function.description': string is bad"),
+        ("responses", "Invalid 'tools[1].parameters'"),
+        ("gemini", "* GenerateContentRequest.tools[0].function_declarations[1].name: Invalid function name."),
+    ],
+)
+def test_a_refusal_names_the_tool(wire: str, said: str) -> None:
+    body = {"error": {"type": "invalid_request_error", "message": said}}
+    tools = [tool({"type": "object"}, "first"), tool({"type": "object"}, "second")]
+    with ChatServer(Response(json.dumps(body).encode(), status=400)) as server, pytest.raises(BadRequest) as caught:
+        drive(wire, server, tools=tools)
+    assert "'second'" in str(caught.value)
+    assert "'first'" not in str(caught.value)
