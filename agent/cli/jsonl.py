@@ -129,8 +129,13 @@ class JsonLines:
         ]
         self.write("run_parked", tickets=told)
 
-    def finished(self, *, stopped: str, finish: str, text: str, usage: Mapping[str, int], turns: int, code: int) -> None:
-        self.write("run_finished", stopped=stopped, finish=finish, text=text, usage=dict(usage), turns=turns, exit_code=code)
+    def finished(
+        self, *, stopped: str, finish: str, text: str, usage: Mapping[str, int], turns: int, code: int, data: Any = None
+    ) -> None:
+        more = {} if data is None else {"data": data}
+        self.write(
+            "run_finished", stopped=stopped, finish=finish, text=text, **more, usage=dict(usage), turns=turns, exit_code=code
+        )
 
     def _turn_finished(self, turn: TurnFinished) -> None:
         number, finish = turn.number, turn.finish

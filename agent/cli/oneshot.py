@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import CAPPED, FAILED, INTERRUPTED, OK, PARKED, TIMED_OUT, UNASKED
 from agent.cli.refusing import Refuser
@@ -63,6 +63,8 @@ class TaskOutcome:
     """The tokens of a run whose answer reached ``--max-tokens``; "" below the limit."""
     queued: int = 0
     """Number of messages that wait until the parked run ends."""
+    data: Any = None
+    """The answer as JSON; see RunResult."""
 
 
 class Fan:
@@ -200,8 +202,9 @@ class TaskRun:
             limit, used = session.limits.max_tokens, tokens_used(result.usage)
             spent = f"{used:,} tokens used of {limit:,}" if limit is not None and used >= limit else ""
             code = CAPPED if spent or result.finish in CUT_OFF else outcome.code
-            return replace(outcome, code=code, spent=spent, empty=not result.text.strip() and not result.images)
-        return outcome
+            empty = not result.text.strip() and not result.images
+            return replace(outcome, code=code, spent=spent, empty=empty, data=result.data)
+        return replace(outcome, data=result.data)
 
     def _time_is_up(self) -> None:
         self._timed_out = True

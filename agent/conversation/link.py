@@ -10,6 +10,7 @@ from agent.providers.rows import MANUAL
 from toolcrib.contract.context import Principal
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall, ProviderSession, ProviderTurn
+from toolcrib.contract.types import ToolCall
 
 if TYPE_CHECKING:
     from agent.conversation.prompting import SessionPrompt
@@ -38,6 +39,8 @@ class ModelLink:
         self._known = 0
         """Number of the transcript's records that the provider session has."""
         self._given = False
+        self._asked: tuple[str, ProviderTurn] | None = None
+        """The id of the last turn with calls of a given provider session, and the turn."""
         self.wire = MANUAL
         self.via: dict[str, Any] = {}
         """The provider, model and base_url in use; empty if the user types the calls."""
@@ -57,7 +60,7 @@ class ModelLink:
 
     def use(self, provider: ProviderSession) -> None:
         """Use a provider session that the caller opened."""
-        self._provider, self._given, self._known = provider, True, self._transcript.count
+        self._provider, self._given, self._known, self._asked = provider, True, self._transcript.count, None
 
     @property
     def is_given(self) -> bool:
@@ -127,6 +130,23 @@ class ModelLink:
         """Count the provider session's own reply as known: the first of ``added`` records."""
         if self._known == self._transcript.count - added:
             self._known += 1
+
+    def requested(self, turn_id: str, turn: ProviderTurn) -> None:
+        """Keep a turn with calls, as its run may park before they have results. Other provider sessions read the transcript."""
+        self._asked = (turn_id, turn) if self._given else None
+
+    async def turn_of(self, turn_id: str, calls: Sequence[ToolCall]) -> ProviderTurn | None:
+        """Return the turn of a run that continues, for a given provider session; None if another one reads the transcript.
+
+        A provider session that was given after the turn gets it as it was recorded.
+        """
+        if not self._given:
+            return None
+        if self._asked is not None and self._asked[0] == turn_id:
+            return self._asked[1]
+        record = await self._transcript.unanswered() or {}
+        native = record.get("native") or {}
+        return ProviderTurn(str(record.get("text") or ""), tuple(calls), native.get("message"), finish="tool_calls")
 
     async def hand_over(self, turn: ProviderTurn | None, executed: Sequence[ExecutedCall]) -> None:
         """Pass the results that were just recorded to the provider session that requested them."""

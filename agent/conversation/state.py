@@ -221,7 +221,7 @@ class RunResult:
     usage: Mapping[str, int] = field(default_factory=dict)
     cost: float | None = None
     data: Any = None
-    """The answer as JSON, if the request had a schema."""
+    """The answer as JSON, if the request had a schema, or if the answer itself was JSON other than a text."""
     images: Sequence[Image] = ()
     """Images of the model in the run, in order."""
     tickets: Sequence[str] = ()

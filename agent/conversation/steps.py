@@ -180,26 +180,29 @@ class Steps:
         record = turn_record(turn, wire=wire, via=via, turn_id=turn_id, without_calls=without_calls, cost=cost)
         if fault is None and turn.tool_calls and not without_calls:
             self._turn = turn
+            self._session.link.requested(turn_id, turn)
             batch = tuple(CallState(call) for call in turn.tool_calls)
             after = await self._keep(after.next(phase="calling", batch=batch, text=turn.assistant_text), [record])
         elif fault is not None:
             left_out = turn_record(turn, wire=wire, via=via, without_calls=True, cost=cost)
             after = await self._keep(after.failed_with(fault), [left_out])
         else:
-            after = await self._finish(after, turn.assistant_text, "max_turns" if state.last else "done", record)
+            after = await self._finish(after, turn, "max_turns" if state.last else "done", record)
         for image in turn.images:
             self._emit(ImageMade(image, text_id(stream)))
         self._emit(TurnFinished(number, turn.assistant_text, len(turn.tool_calls), turn.usage, turn.finish))
         return after
 
-    async def _finish(self, state: RunState, text: str, stopped: Stopped, record: Record) -> RunState:
+    async def _finish(self, state: RunState, turn: ProviderTurn, stopped: Stopped, record: Record) -> RunState:
         """End the run with an answer. If the answer does not match the run's schema, ask the model once more."""
+        text = turn.assistant_text
         if state.schema is None:
-            return await self._keep(state.ended(stopped, text), [record])
+            data = None if isinstance(turn.value, str) else turn.value
+            return await self._keep(state.ended(stopped, text, data=data), [record])
         from agent.conversation.structured import AGAIN, AnswerCheck
 
         try:
-            data = AnswerCheck(state.schema).read(text)
+            data = AnswerCheck(state.schema).read(text, turn.value)
         except ValueError as error:
             if state.mends:
                 unfit = AnswerUnfit(f"the answer does not match the schema, even after a retry: {error}", text)
@@ -289,6 +292,8 @@ class Steps:
 
     async def _settled(self, state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
         scope, provider_turn = self._session.scope, self._turn
+        if provider_turn is None:
+            provider_turn = await self._session.link.turn_of(state.turn_id, [one.call for one in state.batch])
         await self._session.delegates.settled(state.turn_id, state.batch)
         record = results_record(executed, {} if scope.state is self._told_state else scope.state)
         texts = [str(one["text"]) for one in record["results"]]

@@ -36,8 +36,10 @@ class AnswerCheck:
         """Return the user's text with a description of the schema for the model."""
         return text + _ASK + json.dumps(self.schema, ensure_ascii=False)
 
-    def read(self, text: str) -> Any:
-        """Return the answer's value. Raises ValueError with an explanation for the model."""
+    def read(self, text: str, value: Any = None) -> Any:
+        """Return the answer's value: ``value``, which a text protocol found, if that fits. Raises ValueError for the model."""
+        if value is not None and self._validator.is_valid(value):
+            return value
         text = text.strip()
         fenced = _FENCED.findall(text)
         try:

@@ -170,7 +170,7 @@ class JsonObjectReader:
         if value.keys() - {"thought", "final"} or not isinstance(final, dict) or final.keys() != {"content"}:
             raise _RefusedError("invalid_protocol", 'Invalid protocol: a final answer is {"final": {"content": ...}} and no more')
         content = final["content"]
-        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        text = content if isinstance(content, str) else "" if content is None else json.dumps(content, ensure_ascii=False)
         events = [StreamEvent("assistant_delta", text)] if text else []
         return ParsedReply(text, reasoning, events=events, value=content)
 

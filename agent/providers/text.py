@@ -84,6 +84,7 @@ class TextSession(OpenAIChatSession):
             tool_calls=calls,
             assistant_turn=self._written(raw),
             reasoning=raw.reasoning + reply.reasoning,
+            value=reply.value,
         )
 
     def _written(self, raw: ProviderTurn) -> dict[str, Any]:

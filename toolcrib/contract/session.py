@@ -32,7 +32,7 @@ class ProviderTurn:
     ``usage`` counts tokens: ``input``, ``output``, and ``cached`` and ``reasoning`` as parts of these if the server reports them.
     ``finish`` is ``stop``, ``tool_calls``, ``length``, ``repetition``, ``content_filter`` or ``other``; check ``tool_calls`` to
     see whether there are calls. ``model`` is the server's name for the model that answered. ``images`` are the model's own, in
-    order.
+    order. ``value`` is the answer as JSON if a text protocol defines one.
     """
 
     assistant_text: str
@@ -43,6 +43,7 @@ class ProviderTurn:
     model: str = ""
     reasoning: str = ""
     images: Sequence[Image] = ()
+    value: Json = None
 
 
 @dataclass(slots=True)

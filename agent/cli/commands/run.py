@@ -368,4 +368,5 @@ def _finish(lines: JsonLines | None, outcome: TaskOutcome, tally: Tally) -> None
             usage=tally.usage,
             turns=tally.turns,
             code=outcome.code,
+            data=outcome.data,
         )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
+
+import pytest
 
 from agent.api import Crib, Session
 from agent.conversation.transcript import user_record
 from agent.model_choice.models import ModelChoice
-from toolcrib.testing import ChatServer
+from toolcrib import Answer
+from toolcrib.testing import ChatServer, ScriptedSession
 
 
 async def connected(crib: Crib, server: ChatServer) -> Session:
@@ -78,3 +82,23 @@ async def test_the_same_one_is_asked_to_mend_its_answer(crib: Crib) -> None:
         assert session.link.provider is first
         await session.close()
     assert [role for role, _ in said(server.requests[1])] == ["user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("anew", [False, True])
+async def test_a_given_provider_session_gets_the_results_after_a_park(crib: Crib, anew: bool) -> None:
+    """Also one that the caller gives after the park, as a host does that opens the session again."""
+    session = await crib.open(platform="api", suspends=True)
+    first = ScriptedSession([("terminal", {"command": "rm -rf build"}), ("todo", {})], "done")
+    session.link.use(first)
+    parked = await session.ask("go")
+    assert parked.stopped == "parked"
+    assert first.results == []
+    second = ScriptedSession("done") if anew else first
+    if anew:
+        session.link.use(second)
+    await session.answer(Answer(parked.tickets[0], payload={"approved": False}, by="api", at=time.time()))
+    result = await session.advance()
+    assert result is not None
+    assert result.text == "done"
+    assert [one.call.name for one in second.results[0]] == ["terminal", "todo"]
+    await session.close()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent.api import Agent
+from agent.config import Config, ModelConfig
 from agent.conversation.limits import AnswerUnfit, RunLimits
 from agent.conversation.structured import AnswerCheck
 from agent.model_choice.retry import RetryPolicy
@@ -202,3 +203,16 @@ def test_the_last_answer_forbids_tools(tmp_path: Path) -> None:
         assert made.ask("go").stopped == "max_turns"
         assert made.ask("hello").text == "hello"
     assert [request.get("tool_choice") for request in server.requests] == [None, "none", None]
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "data"), [({"n": 1}, '{"n": 1}', {"n": 1}), ([1], "[1]", [1]), (None, "", None), ("five", "five", None)]
+)
+def test_an_answer_of_the_json_protocol_keeps_its_type(tmp_path: Path, content: Any, text: str, data: Any) -> None:
+    """001-8"""
+    with ChatServer(ChatServer.text(json.dumps({"final": {"content": content}}))) as server:
+        config = Config(model=ModelConfig(protocol="json_object"))
+        options: dict[str, Any] = {"base_url": server.base_url, "provider": "text", "config": config, "project_dir": tmp_path}
+        with Agent(model="m", **options) as agent:
+            result = agent.ask("go")
+    assert (result.text, result.data) == (text, data)

@@ -70,7 +70,7 @@ def test_001_3_the_delta_of_an_action_is_its_arguments(text: str) -> None:
 def test_001_5_001_8_a_final_answer_is_any_json(content: Any) -> None:
     reply = read(json.dumps({"final": {"content": content}}))
     assert (reply.value, reply.calls, reply.error) == (content, (), "")
-    assert reply.content == (content if isinstance(content, str) else json.dumps(content))
+    assert reply.content == (content if isinstance(content, str) else "" if content is None else json.dumps(content))
 
 
 @pytest.mark.parametrize(

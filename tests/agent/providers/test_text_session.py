@@ -182,7 +182,7 @@ def test_001_7_001_8_001_12_001_18_the_example_session(takes_role: bool) -> None
         first, second = converse(server, drive, "json_object", tools=MEMORY)
         messages = server.requests[-1]["messages"]
     assert [(call.name, call.args) for call in first.tool_calls] == [(UPSERT, items)]
-    assert json.loads(second.assistant_text) == {"status": "ok", "upserted": 1}
+    assert json.loads(second.assistant_text) == second.value == {"status": "ok", "upserted": 1}
     assert json.dumps(MEMORY[0]["parameters"]) in messages[0]["content"]
     assert messages[2] == {"role": "assistant", "content": action}
     if takes_role:
