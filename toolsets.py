@@ -16,6 +16,8 @@ from toolcrib.contract.registry import ToolRegistry, registry
 from toolcrib.contract.suggest import near
 
 EVERYTHING = ("all", "*")
+PRESET = "toolcrib-"
+"""A platform's preset is the toolset with this prefix and its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +163,23 @@ class ToolsetCatalog:
         """Return the selected tools, available or not (003-13).
 
         They are those of ``enabled`` if given, else all, except those of ``disabled``. ``without`` names single tools to leave
-        out.
+        out. Raises ToolsetError for an unknown name, and for the preset of a platform in ``disabled``: it has almost all tools.
         """
+        for name in disabled or ():
+            if _ALIASES.get(name, name).startswith(PRESET):
+                raise ToolsetError(
+                    f"toolset {name!r} is the preset of a platform, so disabling it would leave almost no tool; disable toolsets"
+                    f" in it instead: {', '.join(self._parts(name))}"
+                )
         chosen = dict.fromkeys(self._tools.names()) if enabled is None else self._union(enabled)
         dropped = self._union(disabled or ())
         return [name for name in chosen if name not in dropped and name not in without]
+
+    def _parts(self, name: str) -> list[str]:
+        """Return the toolsets that a preset includes, those of other bundles in their place."""
+        bundle = self._bundles.get(_ALIASES.get(name, name))
+        inner = () if bundle is None else bundle.includes
+        return [part for one in inner for part in (self._parts(one) if one in self._bundles else [one])]
 
     def _union(self, names: Iterable[str]) -> dict[str, None]:
         found: dict[str, None] = {}

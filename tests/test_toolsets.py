@@ -132,6 +132,16 @@ def test_selection() -> None:
     assert bundles.select(without={"b"}) == ["a", "c"]
 
 
+@pytest.mark.parametrize("name", ["toolcrib-telegram", "hermes-cli", "toolcrib-own"])
+def test_a_preset_is_not_disabled(name: str) -> None:
+    """It includes almost all tools, those of other platforms too, so nothing would be left."""
+    bundles = catalog(("a", "one"), ("b", "two"))
+    bundles.add("toolcrib-own", {"tools": ["a"], "includes": ["two"]})
+    with pytest.raises(ToolsetError, match=f"'{name}' is the preset of a platform.*disable toolsets in it instead: .*t"):
+        bundles.select(None, ["one", name])
+    assert bundles.select(["toolcrib-own"], ["one"]) == ["b"]
+
+
 @given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3), max_size=6))
 def test_any_graph_of_bundles_ends(graph: dict[str, list[str]]) -> None:
     """003-11: a graph resolves, or is refused with the name of the bundle."""

@@ -10,10 +10,9 @@ from toolcrib.contract.entry import Need
 from toolcrib.contract.errors import ToolsetError
 from toolcrib.contract.identity import LOCAL_PLATFORMS
 from toolcrib.contract.registry import ToolRegistry
-from toolsets import ToolsetCatalog
+from toolsets import PRESET, ToolsetCatalog
 
-PREFIX = "toolcrib-"
-"""A platform's preset is the toolset with this prefix and its name."""
+PREFIX = PRESET
 
 _NEEDS: Mapping[Need, tuple[Callable[[Config], bool], str, str]] = {
     "memory": (
