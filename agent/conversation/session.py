@@ -11,6 +11,7 @@ from agent.conversation.core import SessionCore, WorkspaceShare
 from agent.conversation.driving import Driver
 from agent.conversation.limits import RunLimits
 from toolcrib.contract.context import Principal
+from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.store import Fence, InboxItem, InboxMode, Settled, Store
@@ -96,8 +97,14 @@ class Session(SessionCore):
         ``said`` is called once the message is stored: from then on another process can continue with it.
 
         Raises RunError, ProviderError and ConfigError kinds, StoreFailed, and LeaseLost if another process took over the session.
+        Raises ToolcribError if a tool, asker or listener of this session's own run calls it.
         The session remains usable after all of them.
         """
+        if self.turnstile.is_entered_here and (mode == "queue" or asyncio.current_task() in self.scope.running):
+            raise ToolcribError(
+                "ask was called from within a run of the same session, which would wait for itself; return from the tool or"
+                " callback first, queue the message with Session.say, or ask another Agent"
+            )
         if not self.turnstile.is_taken:
             self.scope.clear_interrupt()  # before the first await: a later interrupt is for this run
         if schema is not None:
