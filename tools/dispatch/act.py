@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from types import CoroutineType
@@ -84,6 +85,7 @@ async def _handled(current: CallInProgress) -> ToolResult:
     seconds = entry.timeout
     if seconds is None and (is_async or current.offload):
         seconds = scope.limits.handler_seconds
+    task = _task(current)
     current.ctx.used_environment = False  # only the handler's use counts, not that of effects and gates
     try:
         value = _invoked(current, invoke, None if is_async else seconds)
@@ -98,8 +100,27 @@ async def _handled(current: CallInProgress) -> ToolResult:
         late = Timeout(f"no result within {seconds:g} s; it was stopped and may have done part of its work")
         return failed(name, late, inside=True)
     except BaseException as error:  # 003-19: whatever it raises becomes its result
-        current.let_pass(error)
+        _let_pass(current, task, error)
         return _raised(current, error)
+
+
+def _let_pass(current: CallInProgress, task: asyncio.Task[Any] | None, error: BaseException) -> None:
+    """Raise the error again if it must not end with the handler; a GeneratorExit that the handler raised ends with it."""
+    if isinstance(error, GeneratorExit) and (current.inline or _runs(task)):
+        return
+    current.let_pass(error)
+
+
+def _task(current: CallInProgress) -> asyncio.Task[Any] | None:
+    return None if current.inline else asyncio.current_task()
+
+
+def _runs(task: asyncio.Task[Any] | None) -> bool:
+    """Return whether ``task`` runs now. If not, its coroutine is closed."""
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no loop runs
+        return False
 
 
 def _invoked(current: CallInProgress, invoke: Callable[..., Any], seconds: float | None) -> Any:

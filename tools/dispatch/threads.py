@@ -141,8 +141,8 @@ class _Job:
         error: BaseException | None = None
         try:
             value = self._context.run(self._function, *self._args)
-        except StopIteration as stop:  # a future refuses it
-            error = RuntimeError(f"StopIteration: {stop}")
+        except (StopIteration, GeneratorExit) as stop:  # a future refuses the one, and a task would be closed by the other
+            error = RuntimeError(f"{type(stop).__name__}: {stop}")
         except BaseException as raised:
             error = raised
         try:

@@ -185,6 +185,29 @@ def test_a_tool_cannot_end_the_process(bench: Any) -> None:
     assert bench.text("t") == {"error": "Tool execution failed: SystemExit: 3"}
 
 
+@pytest.mark.parametrize("path", ["sync", "async", "thread", "awaited", "inline"])
+def test_a_generator_exit_in_a_handler_is_that_calls_failure(bench: Any, path: str) -> None:
+    def leave(args: Any) -> None:
+        raise GeneratorExit
+
+    async def aleave(args: Any) -> None:
+        if path == "awaited":
+            await asyncio.sleep(0)
+        raise GeneratorExit
+
+    bench.tool("t", aleave if path in ("async", "awaited") else leave, timeout=5 if path == "thread" else None)
+    call = ToolCall("c1", "t", {})
+    from tools.dispatch.json_results import as_json
+
+    if path == "inline":
+        executed = bench.dispatcher.call_sync(call, bench.scope)
+    else:
+        executed = run_async(bench.dispatcher.call(call, bench.scope))
+    assert executed.result.is_error
+    assert "GeneratorExit" in as_json(executed)
+    assert bench.status(executed) is ToolCallStatus.FAILED
+
+
 @pytest.mark.parametrize("value", [{1, 2}, object(), float("nan"), {"a": b"x"}, (x for x in ())])
 def test_nonsense_from_a_handler_is_a_clear_error(bench: Any, value: Any) -> None:
     bench.tool("t", lambda args: value)
