@@ -25,7 +25,7 @@ class ToolLimits:
     """What a provider accepts in the schema of a tool's parameters.
 
     ``keys`` matches names of properties that it accepts, None if it accepts any. ``top`` are keywords that it refuses at the top,
-    ``anywhere`` those that it refuses in every place.
+    ``anywhere`` keywords that it refuses in every place.
     """
 
     keys: Regex[str] | None = None

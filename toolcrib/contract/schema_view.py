@@ -33,8 +33,8 @@ _NOTHING: Mapping[str, Json] = {"not": {}}
 class SchemaView:
     """A schema, resolved one level deep; its parts are resolved on demand, so that circular schemas have views too.
 
-    ``fields`` are its keywords without references and ``allOf``. ``sources`` are the schema itself, and those that references
-    led to. Threads may share a view.
+    ``fields`` are its keywords without references and ``allOf``. ``sources`` are the schema itself, and the targets of
+    its references. Threads may share a view.
     """
 
     __slots__ = ("_above", "_choices", "_document", "_known", "_types", "_values", "fields", "sources")
@@ -49,7 +49,7 @@ class SchemaView:
     ) -> None:
         """Resolve a schema. ``matches`` says whether a pattern matches a name; without it, patternProperties have no views.
 
-        ``above`` are the views of which this is an alternative.
+        ``above`` are the views that have this one as an alternative.
         """
         self._document = document or _Document(schema, matches)
         sources: dict[int, Json] = {id(schema): schema}
@@ -133,7 +133,7 @@ class SchemaView:
         return [one for one in _listed(self.fields.get("required")) if isinstance(one, str)]
 
     def property(self, name: str, among: Sequence[SchemaView] | None = None) -> SchemaView | None:
-        """Return the view of a property, None if the schema says nothing about it.
+        """Return the view of a property, None if the schema does not describe it.
 
         ``among`` are the alternatives that count, all of them unless given; see ``fitting``.
         """
