@@ -13,9 +13,6 @@ from agent.protocols._profile import protocol_of
 from tests.agent.protocols.reading import ran, read_whole
 from toolcrib.contract.session import ParsedReply
 
-SCHEMAS = ("gl4", "n-ref1", "n-ref3", "n-ref5", "n-ref7", "n-enum1", "n-mm-ref")
-"""Rows about types behind a reference: tests of the resolved view of a schema."""
-
 
 def rows(name: str, kind: str) -> list[Any]:
     """Return the rows of a file of the reports as parameters; one that is skipped without the file."""
@@ -24,7 +21,7 @@ def rows(name: str, kind: str) -> list[Any]:
         absent = pytest.mark.skip(reason="TOOLCRIB_CORPORA is not set, or has no reports")
         return [pytest.param({}, id="absent", marks=absent)]
     found = [row for row in map(json.loads, file.read_text("utf-8").splitlines()) if row["kind"] == kind]
-    return [pytest.param(row, id=row["id"]) for row in found if row["id"] not in SCHEMAS]
+    return [pytest.param(row, id=row["id"]) for row in found]
 
 
 def read(text: str, tools: Any, name: str, *, truncated: bool = False) -> ParsedReply:
