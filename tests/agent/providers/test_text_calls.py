@@ -139,6 +139,17 @@ def test_the_history_holds_it_as_the_wire_s_own_call() -> None:
     assert "functionResponse" in requests[1]["contents"][2]["parts"][0]
 
 
+@pytest.mark.parametrize(("wire", "key"), [("anthropic", "_top"), ("gemini", "_top"), ("chat", "$top"), ("responses", "$top")])
+def test_its_arguments_get_their_own_names(wire: str, key: str) -> None:
+    """A wire may send an argument's schema under another name, which the model then writes."""
+    call = f"<tool_call>\n<function=page>\n<parameter={key}>\n3\n</parameter>\n</function>\n</tool_call>"
+    page = {"$ref": "#/$defs/page", "$defs": {"page": {"type": "object", "properties": {"$top": {"type": "integer"}}}}}
+    tools = [{"name": "page", "parameters": page}]
+    (first, _), _, requests = turns(wire, [call, "Done."], tools=tools)
+    assert [(one.name, one.args, one.fault) for one in first.tool_calls] == [("page", {"$top": 3}, None)]
+    assert f'"{key}": 3' in json.dumps(requests[1]).replace("\\", "").partition("go")[2]
+
+
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize(
     "end", ["<tool_call>", "<tool_call>terminal", "<tool_ca", f"<{BAR}DSML{BAR}tool_calls", '<|zeta|>terminal {"command": "ls"}']
