@@ -15,7 +15,7 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.regex import Regex
 
 _MOST = 256 * 1024
-"""Bytes that are read of a file."""
+"""Number of bytes that are read from a file."""
 _FOLDERS = 20
 _TARGET = Regex(r"(?m)^([A-Za-z][\w-]*)\s*:(?![=:])")
 _RECIPE = Regex(r"(?m)^@?([A-Za-z][\w-]*)(?: [^:=\n]*)?:(?!=)")
@@ -42,9 +42,9 @@ _LEFT_OUT = frozenset({"node_modules", "target", "dist", "build", "venv", "__pyc
 
 @dataclass(slots=True)
 class ProjectFacts:
-    """Facts about a project from its files. ``commands`` are pairs of a purpose and a command; ``sources`` are their files.
+    """Facts about a project from its files. ``commands`` are pairs of a purpose and a command.
 
-    ``folders`` are the folders at the project's top.
+    ``sources`` are the files that the commands come from, ``folders`` the folders at the top of the project.
     """
 
     name: str
@@ -54,7 +54,7 @@ class ProjectFacts:
 
 
 def look_at(root: Path) -> ProjectFacts:
-    """Return the facts in the files at the top of a project. Reads only regular files there, and raises nothing."""
+    """Return the facts that a project's README, build files and folders show. Reads only regular files."""
     facts = ProjectFacts(root.name)
     heading = _HEADING.search(_text(root / "README.md"))
     if heading is not None:
@@ -98,10 +98,13 @@ def missing(facts: ProjectFacts, text: str) -> str:
 
 
 def request(path: str, facts: ProjectFacts, *, is_there: bool | None, wishes: str = "") -> str:
-    """Return the request for a model to draft the file, or to propose changes if it exists; with None the model checks that."""
+    """Return the request for a model to draft the file, or to propose changes to it if it exists.
+
+    If ``is_there`` is None, the model checks whether the file exists.
+    """
     asked = _EITHER.format(draft=_DRAFT, improve=_IMPROVE) if is_there is None else _IMPROVE if is_there else _DRAFT
     found = "\n".join(f"- {purpose}: {command}" for purpose, command in facts.commands) or "- none"
-    parts = [asked.format(path=path), _CONTENT, f"Commands that its files name:\n{found}"]
+    parts = [asked.format(path=path), _CONTENT, f"Commands found in the project's files:\n{found}"]
     return "\n\n".join([*parts, *([f"Besides: {wishes}"] if wishes else [])])
 
 
@@ -111,7 +114,7 @@ Draft {path} for this project.
 Coding agents read it at the start of each session. Before you write, read the README, build files, CI configuration, the \
 tests and a few source files. Run nothing that changes the project. Then write the file once, with write_file."""
 _IMPROVE = """\
-Propose improvements of {path}.
+Propose improvements to {path}.
 
 Coding agents read it at the start of each session. Read it, then check it against the project: build files, CI configuration, \
 tests, layout. Change nothing. Answer with one unified diff of that file in a ```diff block, and a sentence on each change. \
@@ -215,4 +218,4 @@ _READERS: Mapping[str, Callable[[Path, str], Iterator[tuple[str, str]]]] = {
     "Rakefile": _always(("Test", "bundle exec rake")),
     "composer.json": _always(("Install", "composer install")),
 }
-"""Files at the top of a project, and the function that reads commands from each."""
+"""Build files by their path in a project, with the function that reads commands from each."""

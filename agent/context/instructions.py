@@ -1,7 +1,7 @@
 """A project's own instructions: AGENTS.md, or else CLAUDE.md, of each folder from the project's root to the working folder.
 
 They come from the repository's authors and need no approval: they are text for the model, marked as such
-(agent/context/prompt.py), and loosen no rule. Nothing outside the project is read.
+(agent/context/prompt.py), and loosen no rule. No instruction file outside the project is read.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from toolcrib.contract.types import Json
 from tools.environments.own_files import NONE, OwnFiles
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
-"""Names of such a file. The first that exists in a folder is read."""
+"""Names of an instruction file. The first that exists in a folder is read."""
 FILE_BYTES = 32 * 1024
 ALL_BYTES = 64 * 1024
 """Bytes of all files together. If they need more, the files nearest to the working folder are kept."""
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _HEAD = Regex(r"(?:ref: refs/heads/(?P<branch>[\w./+@#=-]{1,200})|(?P<commit>[0-9a-f]{40,64}))\n?")
 _UNSEEN = dict.fromkeys([*(code for code in range(32) if code not in b"\t\n"), 127, *range(0xE0000, 0xE0080)])
-"""Control characters and tags, which are invisible to a reader of the file."""
+"""Control characters and Unicode tag characters, which are invisible to a reader of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def read_instructions(
 ) -> Sequence[InstructionFile]:
     """Return the instruction files for ``folder``, the root's first. Empty files are left out.
 
-    ``redact`` removes secrets from a text. Hard links of ``own`` files are not read. Raises nothing: a file that can't be read
+    ``redact`` removes secrets from a text. Hard links to ``own`` files are not read. Raises nothing: a file that can't be read
     has a ``fault``.
     """
     root = project_root(folder, project_dir)
@@ -116,7 +116,7 @@ def _of_folder(root_handle: int, root: Path, steps: Sequence[str], most: int, ow
             return InstructionFile(path, "", 0, f"not read: {error.strerror or error}")
         try:
             if own.leads_to(f"{root}/{path}", os.fstat(handle)) != f"{root}/{path}":
-                return InstructionFile(path, "", 0, "not read: a hard link of toolcrib's own file")
+                return InstructionFile(path, "", 0, "not read: a hard link to one of toolcrib's own files")
             return _read(handle, path, most)
         finally:
             os.close(handle)
@@ -132,7 +132,7 @@ def _opened(root_handle: int, root: Path, parts: Sequence[str]) -> int:
             raise
     led = Path(os.path.realpath(root.joinpath(*parts)))
     if root not in led.parents:
-        raise OSError("a link out of the project")
+        raise OSError("a link that leads out of the project")
     if led.suffix.lower() != ".md":
         raise OSError("a link to another kind of file")
     try:

@@ -1,4 +1,7 @@
-"""The system prompt. It has the same bytes for the whole session, so that prompt caches work: changing facts are read once."""
+"""The system prompt. Its bytes change only with a compression, so that prompt caches work.
+
+Facts that may change, such as the date and the git branch, are therefore read once.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +49,9 @@ _FILE = """
 class Surroundings:
     """Facts about the machine and the project for a session's model, as they were when the session began.
 
-    ``text`` is their part of the system prompt, ``files`` are the project's instructions in it, without their texts. ``basis``
-    identifies their inputs: a session that continues elsewhere gets new ones. ``memory`` is the part with the notes of the
-    principal with the key ``whose``.
+    ``text`` is their part of the system prompt, ``files`` are the project's instruction files in it; the store keeps no texts of
+    these. ``basis`` identifies the inputs: a session that continues elsewhere gets new surroundings. ``memory`` is the part with
+    the notes of the principal whose key is ``whose``.
     """
 
     text: str = ""

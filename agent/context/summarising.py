@@ -109,7 +109,7 @@ class Summariser:
         return cls(target, environ, wanted.summary_timeout, config.model.stream, plugins, retry)
 
     async def summarise(self, texts: Sequence[str], *, before: str, window: int, words: int, wish: str = "") -> Summary:
-        """Return the summary of ``texts``, in order, and of the summary ``before`` them.
+        """Return one summary of ``before``, which is the earlier summary, and ``texts``, in order.
 
         ``window`` is the model's window in tokens, ``wish`` what the user wants kept, in their words. A longer conversation is
         read in parts. A model that writes no summary is asked once more. Raises NotSummarised.
@@ -214,7 +214,7 @@ def told_of(record: Mapping[str, Any]) -> str:
 def outline(records: Sequence[Mapping[str, Any]], before: str, most: int) -> str:
     """Return a substitute for a summary that no model wrote, of about ``most`` characters.
 
-    It has the beginning of the summary ``before``, and the beginnings of the user's and the agent's last messages.
+    It contains the earlier summary ``before``, shortened, and the beginnings of the last messages.
     """
     earlier = _clipped(before, max(most // 2, 1)) if before else ""
     room, lines = most - len(earlier), list[str]()
@@ -229,7 +229,7 @@ def outline(records: Sequence[Mapping[str, Any]], before: str, most: int) -> str
         if room < 0:
             break
         lines.append(line)
-    head = "No model wrote a summary. These are the beginnings of messages, the latest last:"
+    head = "No model wrote a summary. These are the beginnings of the last messages, oldest first:"
     return "\n".join([*([earlier] if earlier else []), head, *reversed(lines)])
 
 
@@ -251,7 +251,7 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _who(record: Mapping[str, Any]) -> str:
-    """Return the author's name for the summary's model; a message's author need not be the user. "" for results."""
+    """Return the author as the summarising model reads it; toolcrib and delegates send messages, too. "" for results."""
     if record.get("role") == "assistant":
         return "AGENT"
     return (str(record["source"]).upper() if record.get("source") else "PERSON") if record.get("role") == "user" else ""

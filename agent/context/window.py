@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.registry import ToolRegistry
 
 BYTES_A_TOKEN = 4
-"""Bytes per token in an estimate: right to about a quarter for English and code."""
+"""Bytes per token in an estimate: accurate to within about a quarter for English and code."""
 IMAGE_TOKENS = 1_000
 """Tokens of an image in an estimate; models differ."""
 _LARGEST = 5
@@ -48,7 +48,7 @@ class ContextPart:
 
 @dataclass(frozen=True, slots=True)
 class LargeResult:
-    """A tool result that takes much room."""
+    """A tool result that takes up much of the context."""
 
     call_id: str
     name: str
@@ -100,7 +100,7 @@ def tokens_of(text: str) -> int:
 
 
 def tokens_of_schema(tools: ToolRegistry, name: str) -> int:
-    """Return the estimated tokens of a registered tool's schema in each request, also if the tool is unavailable here."""
+    """Return the estimated tokens of a registered tool's schema in each request, even if the tool is unavailable here."""
     entry = tools.get(name)
     shown = tools.get_definitions([name]) or ([] if entry is None else [entry.definition])
     return sum(tokens_of(json.dumps(one, ensure_ascii=False, default=dict)) for one in shown)
@@ -166,9 +166,9 @@ def _count(part: ContextPart, text: str) -> int:
 
 
 async def measure(session: SessionCore, *, asks: bool = False) -> ContextUse:
-    """Return what fills the context of the session's model. With ``asks`` the server may be asked for its window: a few seconds.
+    """Return what fills the context of the session's model.
 
-    Raises StoreFailed.
+    With ``asks`` it may ask the server for the window, which can take a few seconds. Raises StoreFailed.
     """
     from tools.dispatch.threads import in_daemon_thread
 
@@ -179,9 +179,9 @@ async def measure(session: SessionCore, *, asks: bool = False) -> ContextUse:
 
 
 async def used_now(session: SessionCore) -> ContextUse:
-    """Return the use of the context by the server's last count and the estimate since; its parts cover only the time since.
+    """Return the use of the context: the server's last count, plus an estimate for the records after it.
 
-    Without a count it returns what ``measure`` returns.
+    ``parts`` cover only the counted reply and the records after it. Without a count it returns what ``measure`` returns.
     """
     later: list[Mapping[str, Any]] = []
     async for record in session.transcript.backwards():
@@ -216,9 +216,9 @@ def _told_first(session: SessionCore) -> Sequence[ContextPart]:
 
 
 async def window_of(session: SessionCore, *, asks: bool = False) -> ContextWindow:
-    """Return the window of the session's model: the configured one, or the server's within the last hour.
+    """Return the window of the session's model: the configured one, or the one that its server reported within the last hour.
 
-    With ``asks`` the server is asked if that is unknown.
+    If both are unknown, ``asks`` allows asking the server.
     """
     from agent.model_choice.catalog import Cache, ModelServer, ask_servers
 

@@ -23,7 +23,7 @@ def topic_of(session_id: str) -> str:
 async def find_ticket(store: Store, prefix: str) -> TicketRecord:
     """Return the pending ticket whose id starts with ``prefix``, or the settled one with that id.
 
-    Raises NotFound; Denied for several.
+    Raises NotFound if there is none, and Denied if several start with it.
     """
     found = [one for one in await store.tickets.pending() if prefix and one.ticket.id.startswith(prefix)]
     if len(found) > 1:
@@ -95,7 +95,7 @@ async def _parent_of(store: Store, session_id: str) -> str:
 async def _adopt(store: Store, ticket_id: str, answer: Answer) -> None:
     from tools.dispatch.answers import settle_answer
 
-    with suppress(Denied, NotFound):  # it may be settled, too
+    with suppress(Denied, NotFound):  # it may be settled already
         await settle_answer(store.tickets, _for(ticket_id, answer))
 
 
@@ -152,7 +152,7 @@ async def asked_of(store: Store, record: TicketRecord) -> Principal | None:
 async def persons_session(store: Store, session_id: str) -> str:
     """Return the session that continues once a ticket of this one is answered: itself, or the user's session above a delegate.
 
-    Only its parent drives a delegate, with the rights that the parent gave it.
+    A delegate is driven only by its parent, with the rights that the parent gave it.
     """
     seen: set[str] = set()
     while session_id not in seen:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _CHARS_A_TOKEN = 10
-"""More than any text has on average."""
+"""Characters per token: more than any text has on average."""
 
 
 async def ask_model(
@@ -75,7 +75,7 @@ async def _with_hooks(
 def _bounded(turn: ProviderTurn) -> ProviderTurn:
     """Return the reply with a fault on each call that must not run, so that every call has a result (X-1).
 
-    Such calls exceed MAX_CALLS, or follow an end of the reply that makes them unreliable.
+    A call must not run if it exceeds MAX_CALLS, or if the reply ended in a way that makes its calls unreliable.
     """
     if turn.finish not in ("", "other"):  # from a plugin's provider; our own wires know more about the other reasons
         turn = replace(turn, tool_calls=held_back(turn.tool_calls, fault_of_end(end_of_finish(turn.finish), turn.finish)))

@@ -48,8 +48,8 @@ class CompressionCut:
     """Indexes of a compression: the summary replaces the records before ``until``.
 
     ``first`` is the index of the first user message, None if there is none. ``asked`` is the index of the last user message
-    before ``until`` if no user message follows; otherwise None. Results before ``short`` become one line; of later ones ``most``
-    characters remain, None for all. Of user messages before ``until`` ``message`` characters remain.
+    before ``until`` if no user message follows; otherwise None. Results before ``short`` become one line; later ones are cut to
+    ``most`` characters, or kept whole if it is None. User messages before ``until`` are cut to ``message`` characters.
     """
 
     until: int

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent.conversation.core import SessionCore
 
 Why: TypeAlias = Literal["threshold", "refused", "asked"]
-"""The context was nearly full; the server refused it as too long; the user asked for it."""
+"""Reason for a compression: the context was nearly full, the server refused it as too long, or the user asked."""
 Begins: TypeAlias = Callable[[], None]
 """Called before the model gets the request for a summary."""
 _GOAL = 0.45
@@ -76,10 +76,10 @@ class _Conversation:
 async def compress(
     session: SessionCore, used: ContextUse, why: Why, part: float = 1.0, *, wish: str = "", begins: Begins = lambda: None
 ) -> Compression | None:
-    """Return a compression of the session, or None if it would save too little.
+    """Return a compression of the session, or None if it would save too little or no model can summarise.
 
-    The caller holds the session's lease, and no batch is unsettled. ``part`` of the window counts as the window. ``wish`` says
-    what the summary should keep; only the summarising model reads it. ``begins`` is called before that model gets the request.
+    The caller holds the session's lease, and no batch is unsettled. After a refusal only ``part`` of the window is used. ``wish``
+    says what the summary should keep; only the summarising model reads it. ``begins`` is called before the request to that model.
 
     Raises NotSummarised if no summary can be written, ConfigError and StoreFailed. A refused context gets an outline instead.
     """
@@ -113,7 +113,7 @@ async def compress(
         "at": time.time(),
     }
     least = window * _GAIN if why == "threshold" else 1
-    if _won(session, talk, record, talked) * share < least:  # even an empty summary would save too little
+    if _won(session, talk, record, talked) * share < least:  # even without another summary it would save too little
         return None
     written, problem = _Written({}), ""
     if middle:
@@ -123,7 +123,7 @@ async def compress(
             if _won(session, talk, record | written.fields, talked) * share < least:
                 raise NotSummarised("the model's summary is no shorter than the messages")
         except NotSummarised as error:
-            if why != "refused":  # otherwise the session could not continue
+            if why != "refused":  # after a refusal the session can't continue without one
                 raise
             problem = str(error)
             written = _Written({"text": outline(middle, before, words * _CHARS_A_WORD), "outline": problem})

@@ -39,7 +39,7 @@ class Driver:
         self._awaited: set[int] = set()
         """Inbox messages whose senders wait for the outcome of their runs."""
         self.is_stopped = False
-        """True if no run may begin here any more: the process ends, and waiting messages are for the next process."""
+        """True if no run may begin here any more: the process is ending, and waiting messages are for the next one."""
         self.ends: set[str] = set()
         """Ids of runs that end as soon as they begin."""
         self._images: list[Image] = []
@@ -51,13 +51,13 @@ class Driver:
     async def answer(self, item: InboxItem | None, emit: Emit | None) -> RunResult:
         """Work until this message is answered, or until its run or an earlier one waits for an answer. Return the outcome."""
         if item is None:
-            raise ToolcribError("a message with this key was sent before; its run answers it")
+            raise ToolcribError("a message with this key was already sent; its run answers it")
         self._awaited.add(item.id)
         try:
             return await self._answer(item, emit)
         except LeaseLost:
             raise
-        except BaseException:  # the sender may send it again, so a message that never began must not begin later
+        except BaseException:  # the sender may send it again, so a message without a run must not start one later
             with contextlib.suppress(StoreFailed):
                 await self._session.store.inbox.drop([item.id])
             raise
@@ -274,7 +274,7 @@ class Driver:
 
     def _taken(self, item: int) -> RunResult:
         result = _unwrapped(self._outcomes.pop(item))
-        assert result is not None  # noqa: S101 - an outcome is one of the two
+        assert result is not None  # noqa: S101 - an outcome is a result or an error
         return result
 
     def _result(self, state: RunState) -> RunResult:

@@ -15,14 +15,14 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.store import SessionInfo, Store
 
 _SHARE = 4
-"""A fork takes at most one part in four of a context, unless the caller gives a count."""
+"""A fork takes at most a quarter of a context, unless the caller gives a count."""
 _AT_LEAST = 8_000
 """Tokens that a fork may take if the model's window is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """A new session. ``id`` is its id, ``messages`` the number of user messages in the ``records`` of its transcript.
+    """A new session. ``records`` is the number of its records, ``messages`` the number of user messages among them.
 
     ``unanswered`` is the user's last message if it has no reply; the fork leaves it out and the user must send it again. "" for
     none. ``dropped`` counts the replies and results that did not fit, and the calls that never ended.
@@ -43,8 +43,8 @@ async def fork(
     ``at`` is the index of the last record to take, from 0, with the results of its calls; if that record is a user message, the
     fork ends before it. With ``at`` and no ``count`` the fork starts at the beginning of the old session. Without both it takes
     as many messages as fit into a quarter of ``window`` tokens. If the window is unknown, it takes a quarter of the conversation,
-    or all of a short one. If one message is already too long, it takes that message's last turns. Raises ToolcribError if the
-    session has no answered message, and StoreFailed.
+    or all of a short one. If the last message and its turns are too long, it takes that message and its last turns. Raises
+    ToolcribError if the session has no answered message, and StoreFailed.
     """
     transcript = Transcript(store, info.id)
     told = [record async for record in transcript.backwards()][::-1]

@@ -14,7 +14,7 @@ from toolcrib.contract.store import Fence, Lease, Store
 
 _log = logging.getLogger(__name__)
 LEASE_SECONDS = 20.0
-"""Seconds until the lease of a process that stopped renewing it lapses, if no process can see that it ended."""
+"""Seconds until a lease lapses after its last renewal. If its owner is known to be dead, others can take it at once."""
 _FIRST, _LONGEST = 0.02, 1.0
 
 
@@ -34,7 +34,7 @@ class Holding:
         self._lock = threading.Lock()
         self._taking = threading.Lock()
         self._left: Lease | None = None
-        """A lease that could not be released. It is still ours, and blocks us until it lapses."""
+        """A lease that could not be released. It is still ours, and must be released before the next one is taken."""
         self.seconds = LEASE_SECONDS
         self.is_lost = False
         """True once this process knows that another one has the session, until it takes the lease again."""

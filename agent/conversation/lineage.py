@@ -20,12 +20,12 @@ ORDER = "order"
 """Key of a delegate's task, as agent.delegates.task writes it."""
 
 BOUNDS = "bounds"
-"""Key of the only tools that users other than the local one have in a session, as its host last opened it."""
+"""Key of the only tools that users other than the local user may use in a session; set when its host opens it."""
 IMPORTED = "imported"
 """Key of the source of an imported session: toolcrib, or another tool's name.
 
-A file may contain anything. The server, backend, folder and mode in it are ignored until the user resumes the session and it has
-its own.
+A file may contain anything, so its server, backend, mode and any folder outside the project are ignored. The session gets its own
+when the user resumes it.
 """
 _KEYS = (DEPTH, ORDER)
 

@@ -22,7 +22,7 @@ async def find_session(store: Store, prefix: str) -> SessionInfo:
 
 
 def _is_within(folder: str, project: Path) -> bool:
-    """Return whether a folder that an imported file names is inside the project. No user chose a folder outside it."""
+    """Return whether a folder that an imported file names is inside the project. One outside is not used: no user chose it."""
     return Path(folder).resolve().is_relative_to(project.resolve())
 
 
@@ -31,7 +31,7 @@ def location_for(
 ) -> Location:
     """Return where a session runs: where it ran before, unless ``name`` names a backend. Raises ConfigError and ToolcribError.
 
-    The project's sessions start in the folder ``start``; a stored session with its own folder starts there.
+    A session starts in its stored folder if that still exists, and otherwise in ``start``, the folder of the project's sessions.
     """
     imported = old is not None and never_ran(old.place)
     if old is None or name or not old.place or imported:

@@ -1,4 +1,4 @@
-"""SessionManager: many sessions in one process, opened by key, driven while they have work, and small while idle."""
+"""SessionManager: many sessions in one process, opened by key, driven while they have work, with few resources while idle."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class SessionManager:
     A run that waits for an answer is parked and costs only its row in the store; an answer from any process wakes it here. After
     ``idle_seconds`` idle sessions close their shells and connections. If more than ``most`` sessions are open, the least recently
     used are closed. ``prepare`` receives each opened session, ``watch`` each event, ``done`` each run's outcome. ``request``
-    returns the SessionRequest for a session id, which may not exist yet, to open in ``crib``; without it ``opening`` are the
-    fields of the request. ``opens`` opens sessions instead. An async context manager for one event loop.
+    returns the SessionRequest for an id, even of a session that does not exist yet; ``crib`` opens it. Without ``request``,
+    ``opening`` holds the request's fields. ``opens`` replaces both. An async context manager for one event loop.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class SessionManager:
         return settled
 
     def interrupt(self, key: str) -> None:
-        """End what runs in a session, for any user; the session continues with the next message."""
+        """End the current work in a session, whichever user started it; the session continues with the next message."""
         self.interrupt_in(session_id_of(self._platform, key))
 
     def interrupt_in(self, session_id: str) -> None:
@@ -222,7 +222,7 @@ class SessionManager:
             else:
                 session.watch = lambda event: self._tell(self._watch, session_id, event)
                 self._prepare(session)
-                if self._host is not None:  # from now on the next host knows that this process had it
+                if self._host is not None:  # if this process ends, the next host takes the session over
                     await self._store.sessions.update(session_id, host=self._host.name)
                 await self._shrink()
         self._touch(session_id)
@@ -262,7 +262,7 @@ class SessionManager:
                 await self._close(session_id)
         except Exception as error:  # noqa: BLE001 - it is reported, and the other sessions continue
             self._again.discard(session_id)  # otherwise it would fail at once again
-            self._failed.add(session_id)  # nor do late signals of earlier messages wake it
+            self._failed.add(session_id)  # so that late signals about earlier messages do not wake it
             _log.error("session %s could not continue: %s", session_id[:12], error, exc_info=not isinstance(error, ToolcribError))
             self._tell(self._done, session_id, error)
             if isinstance(error, StoreFailed) and not isinstance(error, LeaseLost):

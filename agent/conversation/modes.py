@@ -25,7 +25,7 @@ class SessionMode:
         self._leader: SessionMode | None = None
         self._followers: WeakSet[SessionMode] = WeakSet()
         self._is_unkept = False
-        """True while a switch is not stored: until then only a stricter mode replaces it."""
+        """True while a switch is not stored yet: until it is, only a stricter mode replaces it."""
 
     @property
     def now(self) -> Mode:

@@ -1,6 +1,6 @@
 """Run a command that the user types, in the environment of their session, without an approval request.
 
-Commands that no grant allows and commands that an operator's rule denies are refused here as well, because such rules apply to
+Commands that no grant can allow and commands that an operator's rule denies are refused here as well, because such rules apply to
 users, too. A session's mode is about its model, and does not bind the user.
 """
 
@@ -44,7 +44,7 @@ async def run_own(session: Session, command: str, on_output: Callable[[str, byte
 
 
 async def _refuse(session: Session, command: str) -> None:
-    """Judge the command as the terminal tool's, even if the session's model has no such tool. Raises Denied."""
+    """Judge the command as if the terminal tool ran it, even if the session's model has no such tool. Raises Denied."""
     from agent.explaining import explain
 
     scope = replace(session.scope, open_environment=lambda: session.scope.environment, granted=None)

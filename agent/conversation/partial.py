@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent.conversation.state import RunState
 
 _EVERY = 1.0
-"""Seconds between two writes of an unfinished reply; a shorter reply is written only when it is complete."""
+"""Seconds between two writes of an unfinished reply; a reply that takes less time is written only when it is complete."""
 _WRITES_A_SECOND = 100
 """Writes per second for all replies of the process; with more replies, each is written less often."""
 _CHARS_A_SECOND = 100_000
@@ -63,7 +63,7 @@ class PartialReply:
     """Stores one reply while it arrives, and passes its events on to ``emit``. ``state`` is the run as stored now.
 
     It writes the text with the run about once a second, and less often while very many replies arrive at once. If the process is
-    killed, that text is known.
+    killed, the text written so far remains in the store.
     """
 
     _coming = 0
@@ -99,7 +99,7 @@ class PartialReply:
         self._emit(event)
 
     def failed(self, error: ProviderError) -> Record:
-        """Return the record of a reply that ``error`` ended. Of a reply without an end it has the beginning and the end."""
+        """Return the record of a reply that ``error`` ended. An oversized reply is shortened to its beginning and its end."""
         if not isinstance(error, OversizedReply):
             return self.record(UNREACHABLE)
         self._pieces = [shortened(self.text)]
@@ -137,5 +137,5 @@ class PartialReply:
     async def _write(self, text: str) -> None:
         try:
             self.state = await self._session.keep(self.state.next(said=text))
-        except ToolcribError as error:  # the next step is stored, too, and reports a failure
+        except ToolcribError as error:  # storing the next step will report the failure
             _log.debug("session %s: a partial reply was not stored: %s", self._session.id[:12], error)

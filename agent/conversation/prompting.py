@@ -16,9 +16,9 @@ _log = logging.getLogger(__name__)
 
 
 class SessionPrompt:
-    """Builds a session's prompt. ``find_surroundings`` returns its surroundings, for ``basis``; by default there are none.
+    """Builds a session's prompt. ``find_surroundings`` reads the session's surroundings, whose inputs ``basis`` identifies.
 
-    ``recall`` returns the memory of the session's owner; None if memory is off, also for a session that had it before. ``whose``
+    ``recall`` returns the memory of the session's owner; None if memory is off, even for a session that had it before. ``whose``
     returns the key of the owner.
     """
 

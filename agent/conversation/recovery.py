@@ -35,7 +35,7 @@ class Left:
         await session.delegates.resume_background()
 
     async def run(self) -> RunState | None:
-        """Return the run that has not ended. A turn from before runs were stored gets its results."""
+        """Return the run that has not ended. An interrupted turn of an older version, without a stored run, gets its results."""
         session = self._session
         record = await session.store.runs.current(session.id)
         if record is not None:

@@ -30,7 +30,7 @@ _AGAIN = 1.05
 
 
 class ContextRoom:
-    """The room of one session's runs. It counts records as they are ``added``: server counts first, then estimates."""
+    """The room of one session's runs. It counts tokens as records are ``added``: the server's at a reply, then estimates."""
 
     def __init__(self, session: SessionCore, emit: Emit) -> None:
         self._session = session

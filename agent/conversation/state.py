@@ -73,7 +73,7 @@ class ParkedShell:
 class RunState:
     """Frozen state of a run; each step makes a new one. ``step`` counts the stored steps, from 1.
 
-    ``turn`` counts replies of the model. ``usage`` sums the server's counts, ``cost`` is by the prices. ``failed`` is the last
+    ``turn`` counts replies of the model. ``usage`` sums the server's counts, ``cost`` is 0 without prices. ``failed`` is the last
     failed call and how often it failed in a row, ``repeated`` the same for a turn's calls with their results, ``unreadable`` the
     number of turns in a row without a readable call. ``batch`` is the turn's calls. ``first`` is the transcript index of the
     message that the run answers. ``schema`` is the schema of the answer. ``mends`` means that the model is answering again after
@@ -104,7 +104,7 @@ class RunState:
     text: str = ""
     data: Json = None
     error: tuple[str, str] | None = None
-    """The type and the message of the RunError that ended it."""
+    """The type and the message of the error that ended the run."""
     finish: str = ""
     """Reason why the last reply ended; see ProviderTurn."""
     said: str = ""
@@ -213,7 +213,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Outcome of a run. ``usage`` sums the server's counts over its turns; ``cost`` is by the prices, None without prices."""
+    """Outcome of a run. ``usage`` sums the server's counts over its turns; ``cost`` is None without prices."""
 
     text: str
     stopped: Stopped
@@ -221,9 +221,9 @@ class RunResult:
     usage: Mapping[str, int] = field(default_factory=dict)
     cost: float | None = None
     data: Any = None
-    """The answer as JSON, if the request had a schema, or if the answer itself was JSON other than a text."""
+    """The answer as JSON, if the request had a schema, or if the answer itself was JSON other than a string."""
     images: Sequence[Image] = ()
-    """Images of the model in the run, in order."""
+    """Images that the model made in the run, in order."""
     tickets: Sequence[str] = ()
     """Ids of the tickets that a parked run waits for."""
     finish: str = ""

@@ -37,7 +37,7 @@ class AnswerCheck:
         return text + _ASK + json.dumps(self.schema, ensure_ascii=False)
 
     def read(self, text: str, value: Any = None) -> Any:
-        """Return the answer's value: ``value``, which a text protocol found, if that fits. Raises ValueError for the model."""
+        """Return the answer's value, or ``value`` from a text protocol if it matches. Raises ValueError for the model to read."""
         if value is not None and self._validator.is_valid(value):
             return value
         text = text.strip()

@@ -37,7 +37,7 @@ def user_record(
     via: Mapping[str, Any] | None = None,
     source: str = "",
 ) -> Record:
-    """Return the record of a message for the model: a user's, or one of ``source``, ``DELEGATE`` or ``OURS``.
+    """Return the record of a message for the model: a user's, or one whose ``source`` is ``DELEGATE`` or ``OURS``.
 
     ``principal`` is stored unless it is the local user; ``via`` names the model that should answer.
     """
@@ -72,7 +72,7 @@ def turn_record(
 ) -> Record:
     """Return the record of a model's reply. ``turn_id`` names its calls in the ledger.
 
-    ``without_calls`` leaves them out because they will get no result. ``cost`` is by the prices, None without prices.
+    ``without_calls`` leaves them out because they will get no result. ``cost`` is None without prices.
     """
     record: Record = {
         "role": "assistant",
@@ -95,9 +95,9 @@ def turn_record(
 
 
 def begun_since(record: Record | Mapping[str, Any]) -> float:
-    """Return the earliest time that the reply's calls can have begun, for ledger entries without a turn (``CallRecord.is_of``).
+    """Return the earliest time at which the reply's calls can begin, for ledger entries without a turn (``CallRecord.is_of``).
 
-    A reply with a turn id returns infinity: such entries are never its results.
+    Returns infinity for a reply with a turn id: entries without a turn are never its results.
     """
     return math.inf if record.get("turn") else float(record.get("at", 0.0))
 
@@ -275,7 +275,7 @@ class Transcript:
         return {}
 
     async def images_since(self, place: int) -> list[Image]:
-        """Return the images of the model after the record at index ``place``, in order."""
+        """Return the images that the model made after the record at index ``place``, in order."""
         records = await self._store.sessions.messages(self.session_id, offset=place)
         drawn = [image for record in records if record.get("role") == "assistant" for image in record.get("images", ())]
         return [Image.from_json(image) for image in drawn]

@@ -28,7 +28,10 @@ def tickets_of(run: RunRecord) -> Iterator[str]:
 
 
 async def has_work(store: Store, session_id: str) -> bool:
-    """Return True if a session can continue: with a run that does not wait, was answered or interrupted, or with a message."""
+    """Return True if a session can continue.
+
+    A run can continue if it is not parked, or if it was answered or interrupted. Without a run, a message must be waiting.
+    """
     run = await store.runs.current(session_id)
     if run is None:
         return bool(await store.inbox.waiting(session_id))

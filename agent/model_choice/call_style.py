@@ -53,7 +53,7 @@ class Calling:
 async def choose_calling(target: ModelTarget, configured: str, environ: Mapping[str, str], *, remembers: bool = True) -> Calling:
     """Return the call style for an endpoint with a named model. ``configured`` is model.protocol.
 
-    No answer of the server raises an error. Without ``remembers`` the server is asked again, and no file is written.
+    Raises no error, whatever the server answers. Without ``remembers`` the server is asked again, and no file is written.
     """
     provider = target.provider
     if target.endpoint is None or provider not in (DEFAULT, IN_TEXT):

@@ -53,7 +53,7 @@ class ModelServer:
 class Offer:
     """Models of a server; ``fault`` is the reason why they are unknown.
 
-    ``age`` is the seconds since a cached answer, 0 for a fresh one.
+    ``age`` is the age of a cached answer in seconds, 0 for a fresh answer.
     """
 
     server: ModelServer
@@ -222,7 +222,7 @@ async def ask_servers(
 ) -> list[Offer]:
     """Return what each server offers; all are asked at once, and none takes longer than ``seconds``.
 
-    ``refresh`` ignores cached answers. Only with ``remembers`` a file is written.
+    ``refresh`` ignores cached answers. The cache file is written only with ``remembers``.
     """
     cache = Cache()
     offers = await asyncio.gather(*(_offer(server, environ, None if refresh else cache, seconds) for server in servers))

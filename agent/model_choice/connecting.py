@@ -94,7 +94,7 @@ class _Opener:
     environ: Mapping[str, str]
 
     async def open(self, target: ModelTarget, *, fallback: bool = False) -> ProviderSession:
-        """Return a provider session with the conversation so far. From now on the session records its turns."""
+        """Return a provider session with the conversation so far. The session's later records name its model."""
         session, plugins = self.session, self.session.providers
         check_name(target.provider, plugins)
         if target.endpoint is not None:

@@ -47,7 +47,7 @@ async def try_model(
 ) -> ModelTried:
     """Ask the target's model to call a tool, and return the result. ``protocol`` is the configured one.
 
-    Raises nothing for a server's behaviour, and stores nothing.
+    Raises no error for anything that the server does, and stores nothing.
     """
     began = time.perf_counter()
     spoken = protocol
@@ -78,7 +78,7 @@ async def try_model(
 
 def _uncalled(target: ModelTarget, finish: str, protocol: str) -> str:
     if finish == "length":
-        return f"it wrote {_MAX_TOKENS} tokens without a call; try a model that thinks less, or a smaller model.thinking"
+        return f"it wrote {_MAX_TOKENS} tokens without a call; try a model that thinks less, or set a lower model.thinking"
     if protocol or (target.provider in PROVIDERS and PROVIDERS[target.provider].lists is False):
         return "it answered without calling the tool; use a model that supports tool calls"
     return "it answered without calling the tool; use a model that supports tool calls, or calls in text: --provider text"

@@ -56,7 +56,7 @@ def via_of(target: ModelTarget, model: str = "") -> dict[str, str]:
 
 
 def asked_by(config: Config, choice: ModelChoice, plugins: Plugins) -> dict[str, str]:
-    """Return the record for a new session's model; empty if it is unusable, which opening the model reports."""
+    """Return the record for a new session's model; empty if the model is unusable. Opening it then reports why."""
     try:
         target = choose_provider(config, choice)
         check_name(target.provider, plugins)
@@ -66,7 +66,7 @@ def asked_by(config: Config, choice: ModelChoice, plugins: Plugins) -> dict[str,
 
 
 def environment(config: Config, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
-    """Return the environment, with the user's secrets file behind it. An earlier result is returned unchanged."""
+    """Return the environment, with the user's secrets file behind it. A result of this function is returned unchanged."""
     if isinstance(environ, ChainMap):
         return environ
     return ChainMap(dict(os.environ if environ is None else environ), dict(read_secrets(config.path.parent)))

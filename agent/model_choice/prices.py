@@ -27,7 +27,7 @@ class Prices:
         if configured.input is None and configured.output is None:
             return None
         if configured.input is None or configured.output is None:
-            raise ConfigError("prices need both input and output; set 0 for a free one")
+            raise ConfigError("prices need both input and output; set 0 if one of them is free")
         return cls(configured.input, configured.output)
 
     def cost(self, usage: Mapping[str, int]) -> float:

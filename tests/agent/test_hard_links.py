@@ -99,4 +99,4 @@ def test_instructions_are_not_read_from_an_own_file(tmp_path: Path) -> None:
     os.link(project / "a" / "AGENTS.md", project / "CLAUDE.md")
     files = read_instructions(project / "a", project, own=OwnFiles([str(own.parent)]))
     assert [(file.path, file.text) for file in files] == [("AGENTS.md", ""), ("a/AGENTS.md", "Use tabs.")]
-    assert files[0].fault == "not read: a hard link of toolcrib's own file"
+    assert files[0].fault == "not read: a hard link to one of toolcrib's own files"

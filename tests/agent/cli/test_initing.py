@@ -42,7 +42,7 @@ def test_of_one_that_is_there_changes_are_proposed(run: Any, project: Path) -> N
     (project / "AGENTS.md").write_text("# Mine\n")
     with ChatServer(ChatServer.text("```diff\n+ more\n```")) as server:
         done = run("chat", "--base-url", server.base_url, "--model", "m", stdin=b"/init\n")
-    assert server.requests[0]["messages"][-1]["content"].startswith("Propose improvements of AGENTS.md.")
+    assert server.requests[0]["messages"][-1]["content"].startswith("Propose improvements to AGENTS.md.")
     assert (project / "AGENTS.md").read_text() == "# Mine\n"
     assert "the next session" not in done.err
 

@@ -66,7 +66,7 @@ def test_a_message_that_fills_it_is_told_before_it_is_sent(chat: Any, config: An
     with ChatServer(ChatServer.text("hello"), TOO_LONG) as server:
         done = chat(server, "hi", "word " * 3000)
     assert done.err.count("the context is full: about 3,7") == 1
-    assert done.err.count("To continue:") == 1
+    assert done.err.count("The session continues if you free space:") == 1
     assert done.err.index("the context is full") < done.err.index("reports that the conversation is too long")
 
 

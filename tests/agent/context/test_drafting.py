@@ -77,7 +77,7 @@ def test_a_model_is_asked_to_write_or_to_propose(tmp_path: Path) -> None:
     write, propose, either = (request("AGENTS.md", facts, is_there=there, wishes="the CI") for there in (False, True, None))
     assert write.startswith("Draft AGENTS.md for this project.\n\n")
     assert "write the file once, with write_file" in write
-    assert propose.startswith("Propose improvements of AGENTS.md.")
+    assert propose.startswith("Propose improvements to AGENTS.md.")
     assert "Change nothing." in propose
     assert "If the file exists already, do not change it" in either
     for text in (write, propose, either):

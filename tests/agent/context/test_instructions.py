@@ -79,8 +79,8 @@ def test_links_lead_to_markdown_of_the_project_only(project: Path, tmp_path: Pat
     secret.write_text("sesame")
     (project / ".env").write_text("KEY=sesame")
     for led, why in (
-        (secret, "a link out of the project"), (project / ".env", "a link to another kind of file"),
-        (Path("../secret.md"), "a link out of the project"), (Path("none.md"), "a dangling link"), (Path("AGENTS.md"), ""),
+        (secret, "a link that leads out of the project"), (project / ".env", "a link to another kind of file"),
+        (Path("../secret.md"), "a link that leads out of the project"), (Path("none.md"), "a dangling link"), (Path("AGENTS.md"), ""),
     ):  # fmt: skip
         (project / "AGENTS.md").unlink(missing_ok=True)
         (project / "AGENTS.md").symlink_to(led)
@@ -90,7 +90,7 @@ def test_links_lead_to_markdown_of_the_project_only(project: Path, tmp_path: Pat
 
 
 def test_a_folder_that_leads_out_is_not_followed(project: Path, tmp_path: Path) -> None:
-    """The working folder is resolved first: a link out of the project leads to no project, or to another one."""
+    """The working folder is resolved first: a link that leads out of the project leads to no project, or to another one."""
     other = tmp_path / "other"
     other.mkdir()
     (other / "AGENTS.md").write_text("Elsewhere.")
@@ -99,7 +99,7 @@ def test_a_folder_that_leads_out_is_not_followed(project: Path, tmp_path: Path) 
     (project / "rules").symlink_to(other)
     (project / "AGENTS.md").symlink_to("rules/AGENTS.md")
     (file,) = read_instructions(project, project)
-    assert file.fault == "not read: a link out of the project"
+    assert file.fault == "not read: a link that leads out of the project"
 
 
 def test_what_is_no_regular_text_is_not_read(project: Path) -> None:

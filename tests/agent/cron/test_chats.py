@@ -406,7 +406,7 @@ async def test_a_long_answer_takes_few_messages_and_ends_there(house: JobHouse, 
         asked = len(house.platform.shown)
         await house.due(job)
         await house.run_of(job, "done")
-        await house.until(lambda: any("cut here; the whole text has" in text for text in house.platform.texts()))
+        await house.until(lambda: any("cut here; all of it would take" in text for text in house.platform.texts()))
     assert len(house.platform.shown[asked:]) == 2
 
 

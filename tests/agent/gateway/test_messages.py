@@ -141,7 +141,7 @@ async def test_the_other_chats_session_knows_what_was_sent_there_once(desk: Desk
             await desk.other.until(lambda text=text: desk.other.texts(Chat("anns"))[-1].endswith(text))  # type: ignore[misc]  # bound
     heard = [one for one in desk.house.asked if one.endswith(("yes, do", "and?"))]
     assert "> shall I deploy?" in heard[0]
-    assert "no instruction" in heard[0]
+    assert "not an instruction" in heard[0]
     assert heard[1] == "and?"
 
 
