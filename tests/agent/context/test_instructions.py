@@ -80,7 +80,8 @@ def test_links_lead_to_markdown_of_the_project_only(project: Path, tmp_path: Pat
     (project / ".env").write_text("KEY=sesame")
     for led, why in (
         (secret, "a link that leads out of the project"), (project / ".env", "a link to another kind of file"),
-        (Path("../secret.md"), "a link that leads out of the project"), (Path("none.md"), "a dangling link"), (Path("AGENTS.md"), ""),
+        (Path("../secret.md"), "a link that leads out of the project"), (Path("none.md"), "a dangling link"),
+        (Path("AGENTS.md"), ""),
     ):  # fmt: skip
         (project / "AGENTS.md").unlink(missing_ok=True)
         (project / "AGENTS.md").symlink_to(led)
