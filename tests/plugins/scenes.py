@@ -203,7 +203,7 @@ class Scenes:
         async with house.running():
             house.send_file(house.direct, house.ann, "read this", "../../plan.txt", b"the plan")
             house.send_file(house.direct, house.ann, "and this", "huge", b"", 21 * 2**20)
-            await holds(lambda: len(house.asked) == 2 and any("not taken" in one for one in house.said()))
+            await holds(lambda: len(house.asked) == 2 and any("not accepted" in one for one in house.said()))
             words, line = house.asked[0].split("\n")
             path = Path(line.removeprefix("[the file ").removesuffix(" came with this message]"))
             assert (words, path.read_bytes(), path.parent.name) == ("read this", b"the plan", "received")

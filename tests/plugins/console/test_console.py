@@ -69,7 +69,7 @@ async def test_what_is_no_socket_is_left_alone(house: ConsoleHouse) -> None:
         pass
     house.path.write_text("somebody's notes")
     async with house.gateway() as gateway:
-        assert "is no socket" in gateway.lines[0].problem
+        assert "is not a socket" in gateway.lines[0].problem
     assert house.path.read_text() == "somebody's notes"
 
 
@@ -165,7 +165,7 @@ async def test_lines_that_are_too_long_are_passed_over(house: ConsoleHouse) -> N
 async def test_a_line_that_is_too_long_ends_no_connection(house: ConsoleHouse) -> None:
     async with house.running(getpass.getuser()), house.terminal() as terminal:
         terminal.line(b"x" * (3 * LINE_BYTES))
-        await terminal.next_line("problem", "a line of more than 1 MiB is not taken")
+        await terminal.next_line("problem", "a line of more than 1 MiB is not accepted")
         terminal.line({"text": "still here"})
         await terminal.next_line("text", "re still here")
 

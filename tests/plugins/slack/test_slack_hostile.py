@@ -147,7 +147,7 @@ async def test_the_token_goes_to_slack_alone(house: SlackHouse) -> None:
         file = house.fake.keep("plan.txt", b"the plan")
         house.fake.files[file["id"]]["url_private_download"] = "http://127.0.0.1:9/elsewhere"
         house.fake.write(DIRECT, ANN, "read this", subtype="file_share", files=[file])
-        await holds(lambda: any("not taken" in one for one in house.said()) and house.asked)
+        await holds(lambda: any("not accepted" in one for one in house.said()) and house.asked)
 
 
 FRAMES: list[str | bytes] = [

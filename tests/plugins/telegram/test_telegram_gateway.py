@@ -198,7 +198,7 @@ async def test_a_press_on_either_copy_of_a_question_counts(house: TelegramHouse,
         assert await house.pressed(copies[pressed], ANN, data[0]) == ""
         await holds(lambda: house.said()[-1] == "ran it")
         assert not (house.folder / "build").exists()
-        assert "settled" in await house.pressed(copies[0], ANN, data[-1])
+        assert "already decided" in await house.pressed(copies[0], ANN, data[-1])
 
 
 async def test_a_press_outlives_a_restart(house: TelegramHouse) -> None:
@@ -240,7 +240,7 @@ async def test_files_come_in(house: TelegramHouse) -> None:
         house.fake.write(ANN, ANN, caption="read this", document=told)
         huge = house.fake.keep("huge", b"")
         house.fake.write(ANN, ANN, caption="and this", document=told | {"file_id": huge, "file_size": 21 * 2**20})
-        await holds(lambda: len(house.asked) == 2 and any("not taken" in one for one in house.said()))
+        await holds(lambda: len(house.asked) == 2 and any("not accepted" in one for one in house.said()))
         words, line = house.asked[0].split("\n")
         path = Path(line.removeprefix("[the file ").removesuffix(" came with this message]"))
         assert (words, path.read_bytes(), path.parent.name) == ("read this", b"the plan", "received")
