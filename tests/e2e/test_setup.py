@@ -48,7 +48,7 @@ def test_a_person_is_led_to_a_model_that_works(set_up: Any, server: ChatServer, 
     answers(person, "Where do commands run?", "")
     answers(person, "Which tools should a session have?", "safe, todo")
     screen = person.sees(r"Write this\?")
-    for told in ("✓ it called a tool natively", "✓ local  local:workspace  open", "tools: safe, todo; 5 are granted"):
+    for told in ("✓ it called a tool natively", "✓ local  local:workspace  open", "tools: safe, todo; 5 granted"):
         assert told in screen
     assert not config_file().exists()
     answers(person, "Write this", "")
@@ -81,7 +81,7 @@ def test_an_end_at_any_question_writes_nothing(set_up: Any, server: ChatServer, 
 def test_an_interrupt_ends_a_trial_and_writes_nothing(set_up: Any, server: ChatServer) -> None:
     server.responses += [ChatServer.text("late", delay=50)]
     person = set_up()
-    person.sees(r"asking the model for a call \.\.\. [12] s; Ctrl-C ends")
+    person.sees(r"asking the model for a call \.\.\. [12] s; Ctrl-C cancels")
     person.presses("c")
     assert person.waits_for_the_end() == 130
     assert not config_file().exists()
@@ -119,12 +119,12 @@ def test_another_server_gets_a_key_of_its_own(set_up: Any, server: ChatServer) -
         answers(person, "its address, such as", address, times)
     answers(person, "Does it need a key", "3")
     answers(person, "the variable's name, in capitals", "NO_SUCH_KEY")
-    answers(person, "the line NO_SUCH_KEY", KEY)
+    answers(person, "the key, stored as NO_SUCH_KEY", KEY)
     asked(person, r"the key in NO_SUCH_KEY would travel\s+unencrypted.*Which model do you want to use")
     person.types(number)
     answers(person, "its address, such as", server.base_url, 3)
     answers(person, "Does it need a key", "2", 2)
-    answers(person, "the line KEY_OF_127_0_0_1", KEY)
+    answers(person, "the key, stored as KEY_OF_127_0_0_1", KEY)
     answers(person, "Write this", "1")
     assert person.waits_for_the_end() == 0
     assert KEY.encode() not in person.written
@@ -191,7 +191,7 @@ def test_the_sandbox_and_snapshots_are_explained_in_two_lines(set_up: Any) -> No
     said = " ".join(screen.split())
     assert "sandbox: commands on this machine write only the project, private caches and a private /tmp, cannot read keys" in said
     assert "snapshots: /undo and `toolcrib undo` revert changes that commands made in the project" in said
-    assert re.search(r"1 as now: local, sandbox workspace: .*\(recommended\)", said)
+    assert re.search(r"1 current: local, sandbox workspace: .*\(recommended\)", said)
     person.types(next(line.split()[0] for line in screen.splitlines() if "no sandbox" in line))
     answers(person, "now they run in a sandbox", "2")
     answers(person, "Write this", "")
