@@ -13,9 +13,9 @@ _SHOWN = 200
 
 
 class ReplyEnd(NamedTuple):
-    """An end. Calls run only after a ``whole`` reply.
+    """A way in which a reply ends. Calls run only after a ``whole`` reply.
 
-    ``finish`` is the end as in ProviderTurn. The model reads ``fault`` for each call that did not run; the user reads ``note``.
+    ``finish`` is the value in ProviderTurn. The model reads ``fault`` for each call that did not run; the user reads ``note``.
     ``is_capped``: a run with such an answer reached a limit (exit code 5 of ``toolcrib run``).
     """
 
@@ -83,7 +83,7 @@ _OTHERS: tuple[tuple[ReplyEnd, Regex[str]], ...] = (
 NOTES: Mapping[str, str] = {end.finish: end.note for end in (CUT, REPEATED, FILTERED, UNKNOWN)}
 """Warnings about replies that may be incomplete, by ``finish``."""
 CAPPED: Sequence[str] = tuple(end.finish for end in (CUT, REPEATED, FILTERED, UNKNOWN) if end.is_capped)
-"""The ``finish`` of replies that reached a limit."""
+"""The values of ``finish`` for replies that reached a limit."""
 
 
 _KEPT_START, _KEPT_END = 4_000, 1_000
@@ -113,7 +113,7 @@ def end_of_finish(finish: str) -> ReplyEnd:
 
 
 def fault_of_end(end: ReplyEnd, word: str) -> str | None:
-    """Return the fault that a reply's end gives to all its calls, None if they run. ``word`` is the server's own for the end."""
+    """Return the fault that a reply's end gives to all its calls, None if they run. ``word`` is the server's word for it."""
     if end.kind == "whole":
         return None
     return end.fault.format(how=f"ended with {word[:_SHOWN]!r}" if word else "gave no reason for its end")

@@ -28,7 +28,7 @@ _DRAFT = Regex(r"https?://json-schema\.org/(draft-0[467]|draft/2019-09|draft/202
 
 
 def make_validator(schema: Mapping[str, Json]) -> Any:
-    """Return a validator for a JSON Schema (Draft 2020-12 unless ``$schema`` differs). It never fetches or reads a reference.
+    """Return a validator for a JSON Schema (Draft 2020-12 unless ``$schema`` differs). It never fetches anything.
 
     Raises ValueError or jsonschema_rs.ReferencingError for an invalid schema, and for one that refers to anything outside itself.
     """
@@ -112,7 +112,7 @@ def _fault(message: str, found: Json) -> str:
 def misfit(schema: Mapping[str, Json], value: Json) -> str:
     """Return where ``value`` violates a JSON Schema, with its JSON path; "" if it fits. Nothing is converted.
 
-    Nothing fits an invalid schema.
+    For an invalid schema, every value has an error.
     """
     import jsonschema_rs
 
@@ -239,7 +239,7 @@ class ArgumentCheck:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Return whether a pattern matches a name, as the checker does: in linear time, unlike Python's ``re``."""
+    """Return whether a pattern matches a name, as the checker does: with limited backtracking, unlike Python's ``re``."""
     try:
         return bool(make_validator({"pattern": pattern}).is_valid(name))
     except ValueError:
@@ -252,7 +252,7 @@ def _snippet(view: SchemaView) -> str:
 
 
 def _is_whole(view: SchemaView | None) -> bool:
-    """Return whether a number in this place is an integer."""
+    """Return whether a number in this place must be an integer."""
     return view is not None and "integer" in view.types and "number" not in view.types
 
 
@@ -285,7 +285,7 @@ def _takes_null(view: SchemaView | None) -> bool:
 
 
 def _converted(text: str, view: SchemaView) -> Json:
-    """Return the value in ``text`` if the schema accepts it and no such text, and the text is exactly the value."""
+    """Return the value that ``text`` spells if the schema accepts that value but not the text; else the text."""
     if view.values:
         value = _from_text(text, view.types - {"string"})
         return value if view.allows(value) and not view.allows(text) else text

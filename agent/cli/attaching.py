@@ -194,7 +194,7 @@ def _take_folder(done: Attached, named: str, entries: Sequence[FileInfo]) -> Non
     more = f"\n... and {len(names) - _ENTRIES} more" if len(names) > _ENTRIES else ""
     text = "\n".join(names[:_ENTRIES]) + more
     _add(done, Beside("attached-folder", f"lists the folder {named}, which the person attached", text))
-    done.notes.append(f"attached {one_line(named)}: a folder with {len(names)} entries")
+    done.notes.append(f"attached {one_line(named)}: a folder with {len(names)} {'entry' if len(names) == 1 else 'entries'}")
 
 
 async def _take_file(session: Session, environment: Environment, done: Attached, named: str, path: str, info: FileInfo) -> None:

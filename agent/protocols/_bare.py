@@ -16,7 +16,7 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.types import ToolCall
 
 DECIDES = 64
-"""Characters that decide whether text without tags may be a call."""
+"""How many leading characters show whether text without tags may be a call."""
 
 _JSON_CALL = re.compile(
     r"""\[?\s*\{\s*["']?(?:name|arguments|args|parameters|type|function|tool|tool_name|tool_calls?|function_call|tool_call_id|id|role|content)["']?\s*:"""
@@ -48,7 +48,7 @@ def kind_of(start: str) -> Literal["calls", "protocol", ""]:
 def calls_of(body: str, known: Definitions, *, closed: bool) -> list[ToolCall]:
     """Return the calls in ``body``; none if it is an answer that merely looks like calls.
 
-    A possible record of a call is returned as a faulty one, and its text is shown to the user (see is_shown).
+    JSON that may be a record of a call gives faulty calls, and its text is shown to the user (see is_shown).
     """
     if body[0] == "[" and BEGINS.match(body):
         return _python_calls(body, known, closed=closed)
@@ -65,7 +65,7 @@ def calls_of(body: str, known: Definitions, *, closed: bool) -> list[ToolCall]:
 
 
 def may_follow(body: str) -> Literal["lines", "nothing"]:
-    """Return which text may follow calls without tags: none behind JSON, other lines behind Python syntax."""
+    """Return which text may follow calls without tags: none after JSON, other lines after Python syntax."""
     return "lines" if body[0] == "[" and BEGINS.match(body) else "nothing"
 
 
@@ -81,7 +81,7 @@ def _python_calls(body: str, known: Definitions, *, closed: bool) -> list[ToolCa
     if known and any(call.name not in known for call in calls if call.name):
         return []
     if not known and any(call.fault is not None for call in calls):
-        return []  # a list of anything
+        return []  # a list, but not of calls
     return calls
 
 
@@ -104,7 +104,7 @@ def is_pattern(body: str) -> bool:
 
 
 def meant(calls: Sequence[ToolCall], known: Definitions) -> bool:
-    """Return whether the calls are meant: of known tools, or, if no tools are known, without a fault."""
+    """Return whether the text is meant as calls: all name known tools, or, if no tools are known, none has a fault."""
     return all(call.name in known if known else call.fault is None for call in calls)
 
 
@@ -116,7 +116,7 @@ def without_turn_ends(body: str) -> str:
 
 
 def leading_value(body: str) -> tuple[str, str] | None:
-    """Return the JSON value at the beginning of a text, and the rest; None without a value, or if only blanks follow."""
+    """Return the JSON value at the beginning of a text, and the rest; None without a value, or if nothing or JSON follows."""
     if body.lstrip()[:1] not in ("{", "["):
         return None
     cut = JsonScanner((), at_value=True).feed(body)
@@ -126,7 +126,8 @@ def leading_value(body: str) -> tuple[str, str] | None:
 def header_end(text: str, *, marked: bool) -> tuple[int, bool] | None:
     """Return the end of a harmony header, and whether it is complete; None if more text is needed.
 
-    Another message's mark also ends it. If only a recipient began it, so does the line's end: then it is text.
+    The end of a message, the start of another, or too many characters end it as incomplete. If no mark began it (not
+    ``marked``), the end of its line does so too.
     """
     match = (_HEADER_STOPS if marked else _LINE_STOPS).search(text, 0, _HEADER_LIMIT + _LONGEST_STOP)
     if match is not None and match.start() <= _HEADER_LIMIT:
@@ -135,7 +136,7 @@ def header_end(text: str, *, marked: bool) -> tuple[int, bool] | None:
 
 
 def header(text: str) -> tuple[str, str]:
-    """Return the channel and the recipient of a harmony header, "" if missing. The recipient may be on either side."""
+    """Return the channel and the recipient (on either side of the channel) of a harmony header, "" if missing."""
     words = text.rpartition("<|channel|>")[2].split()
     recipients = _TO.findall(text)
     return words[0] if words else "", recipients[-1] if recipients else ""
@@ -147,7 +148,7 @@ def tool_of(recipient: str) -> str:
 
 
 def _tagged_arguments(name: str, text: str, known: Definitions) -> list[ToolCall]:
-    """Return the call of Muse or Beam: a message to the tool with an invoke of it, or with only its parameters."""
+    """Return the calls of Muse or Beam: a message to a tool, with ``invoke`` elements or only the tool's parameters in it."""
     if match := _CALLS.fullmatch(text):
         text = match["body"].strip()
     calls = read_body(text if _INVOKE.match(text) else f'<invoke name="{name}">{text}</invoke>', known)

@@ -1,4 +1,4 @@
-"""Reads the blocks of calls in a streamed reply: the part of its reader between a call's beginning and its end."""
+"""Reads the blocks of calls in a streamed reply: the steps of StreamReader from the beginning of a call to its end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[
 
 
 _RULE = re.compile(r"\s*\{\s*[\w-]+\s*(?::[^{}]*;|[\w-]+\s*\})")
-"""Braces of a style sheet or a configuration, which no call has."""
+"""Braces as in a style sheet or a configuration file. Calls have no such braces."""
 
 
 class BlockReader:
-    """The steps of a reply's reader that read blocks. ``_step`` is the current one; ``StreamReader`` has those for text."""
+    """The steps that read blocks. ``_step`` is the current step; ``StreamReader`` adds the steps that read text."""
 
     def __init__(self, known: Definitions, marks: Marks, reply: ReplyBuilder, beginning: Beginning) -> None:
         self._known, self._marks, self._reply, self._beginning = known, marks, reply, beginning
@@ -45,7 +45,7 @@ class BlockReader:
         raise NotImplementedError
 
     def _enter(self, fence: ProtocolFence, lead: str) -> None:
-        """Begin a block without tags; one with an opening is a call only if nothing else follows."""
+        """Begin a block without tags. If its fence has an opening, the block is a call only if nothing else follows."""
         self._fence, self._buffer = fence, lead[self._beginning.skipped :]
         self._scanner = fence.scanner(self._buffer)
         self._step = self._in_pending if fence.opener else self._in_block
@@ -88,7 +88,7 @@ class BlockReader:
         return True
 
     def _in_chain(self, final: bool) -> bool:
-        """Find another call right behind one: Mistral's models omit the token before it."""
+        """Look for another call right after the previous one: Mistral's models omit the token between them."""
         assert self._fence is not None  # noqa: S101 - the previous call's fence
         assert self._fence.chained is not None  # noqa: S101 - only a chained fence gets here
         match = self._fence.chained.match(self._buffer)
@@ -135,7 +135,7 @@ class BlockReader:
         return True
 
     def _after_pending(self, final: bool) -> bool:
-        """Accept a code block, or a name with arguments, as a call if only more of them follow."""
+        """Accept code blocks, or names with arguments, as calls if only more of them follow until the reply ends."""
         lead = self._buffer.lstrip()
         tokens = self._marks.tokens
         match = tokens.pattern.match(lead)

@@ -19,7 +19,7 @@ from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.types import ToolCall
 
 _VALUE_END = re.compile(r"</?[\w|]*(?:arg_value|tool_sep)(?::[\w-]+)?>\s*\Z")
-"""End of an argument, or of a name, that another argument may follow: it does not show that it is the last."""
+"""End of an argument or of a tool's name. Another argument may follow, so this does not show that the call is complete."""
 _WHOLE_END = re.compile(r"(?<!param>)(?<!parameter>)(?<!arg_key>)(?<=[\]}):>])\s*\Z")
 
 
@@ -38,7 +38,7 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CutBlock:
-    """A block. ``lead``: the blanks behind its opening. ``in_sentence``: a sentence on its line precedes the opening."""
+    """A block. ``lead``: the blanks after its opening. ``in_sentence``: an unfinished sentence precedes it on its line."""
 
     fence: ProtocolFence
     cut: Cut
@@ -110,7 +110,7 @@ def _is_part(call: ToolCall, text: str, known: Definitions) -> bool:
 
 
 def without_end(body: str, scanner: Scanner | None, *, truncated: bool) -> str | None:
-    """Return a list of calls with its missing bracket; None if more than that is missing."""
+    """Return a list of calls with its missing closing bracket added; None if more than the bracket is missing."""
     if truncated or not isinstance(scanner, JsonScanner) or not scanner.open_list:
         return None
     return body.rstrip().rstrip(",") + "]"

@@ -36,7 +36,7 @@ _CDATA_START = re.compile(r"\s*<!\[CDATA\[")
 _CDATA_END = re.compile(rf"(?P<cdata>\]\]>\s*)</{_NS}param(?:eter)?>")
 _CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
 _LINE_ENDS = re.compile(r"\A\r?\n|\r?\n\Z")
-"""Ends of the lines around an argument's tags."""
+"""Line breaks right after an argument's opening tag and right before its closing tag."""
 _ITEM = re.compile(r"\s*<item>(.*?)</item>\s*", re.DOTALL)
 _WRAPPED = re.compile(r"\s*<(?P<tag>(?:ifm\|)?tool_call(?::[\w-]+)?)>(?P<body>.*?)</(?P=tag)>\s*", re.DOTALL)
 _PRINTED = re.compile(r"print\((.*)\)[ \t;]*")
@@ -189,7 +189,7 @@ def _json_function(name: str, head: re.Match[str], text: str) -> tuple[ToolCall,
 def _value_end(match: re.Match[str], name: str, key: str, known: Definitions) -> tuple[int, int, str]:
     """Return the value's end, the position after it, and a fault, for the parameter that ``match`` begins.
 
-    Models forget closing tags, so the beginning of another parameter in the schema closes it. Within a line of a multi-line
+    Models forget closing tags, so the beginning of another parameter of the tool ends the value. Within a line of a multi-line
     value, such a beginning is part of the value.
     """
     text = match.string
@@ -220,7 +220,7 @@ def _value_end(match: re.Match[str], name: str, key: str, known: Definitions) ->
 
 
 def _without_strays(text: str, start: int, end: int, at: int) -> int:
-    """Return the offset behind closing tags that a model wrote twice, behind a value without tags."""
+    """Return the offset after closing tags that a model repeated. Only a value that contains no tags may have such repeats."""
     while "<" not in text[start:end] and (again := _PARAM_CLOSE.match(text, at)):
         at = again.end()
     return at
@@ -236,14 +236,14 @@ def _misses_end(text: str, at: int, name: str, known: Definitions) -> bool:
 
 
 def _fits(match: re.Match[str], name: str, known: Definitions) -> bool:
-    """Return whether a parameter behind an open one on the same line is meant: only if its value is not text."""
+    """Return whether a tag within an open parameter begins the next parameter: only if the next value is not text."""
     end = _PARAM_EDGE.search(match.string, match.end())
     read = typed(match.string[match.end() : end.start()], known.schema(name, _found(match))) if end and end[0] else ""
     return not isinstance(read, str)
 
 
 def _is_on_lines(match: re.Match[str], end: int, schema: SchemaView) -> bool:
-    """Return whether a value is on lines of its own, without their line ends; values that are not text count anywhere.
+    """Return whether a value begins on its own line, so that the line breaks around it are dropped; True if it is not text.
 
     Qwen's models write values this way, others directly between the tags; all values of a call together decide.
     """

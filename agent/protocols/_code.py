@@ -11,12 +11,12 @@ from agent.protocols._quotes import NEVER, SENTENCE_ENDS, Quotes
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _LAST = 4
 _LOOKED_AT = 40
-"""Characters of a line that decide whether a code block begins or ends with it."""
+"""How many characters of a line's beginning are kept: enough to show whether a code block begins or ends there."""
 FENCED = re.compile(
     r"^[ \t]*(?P<mark>`{3,}|~{3,})[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=mark)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
 EMPTY_ELEMENT = re.compile(r"""<\w+ name\s*=\s*(?:"[^"<>]*"|'[^'<>]*')(?:\s+[\w:-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*\s*/>""")
-"""An empty element with a name: markup, and no call."""
+"""An empty element with a ``name`` attribute: markup, not a call."""
 _SPAN = re.compile(r"(`+)[^`\n]+\1")
 _BLOCK_QUOTE = re.compile(r"^[ \t]*>(?!>>)[^\n]*$", re.MULTILINE)
 _PARAGRAPH = re.compile(r"[ \t>]*(?![ \t>]|#|`{3}|~{3}|\Z)")
@@ -109,13 +109,13 @@ class CodeState:
 
     @property
     def in_item(self) -> bool:
-        """Return whether only a list item's bullet precedes on this line."""
+        """Return whether this line has only a list item's bullet so far."""
         self._look()
         return _ITEM.fullmatch(self._start) is not None
 
     @property
     def in_sentence(self) -> bool:
-        """Return whether a sentence was begun on this line, and a blank follows it."""
+        """Return whether this line has an unfinished sentence so far, which ends with a blank or an opening parenthesis."""
         before = self.last
         if before[-1:] not in (" ", "\t", "(") or not before.strip():
             return False
@@ -123,7 +123,7 @@ class CodeState:
 
     @property
     def spoken(self) -> bool:
-        """Return whether any mark here is quoted: in code, or right behind an opening quotation mark."""
+        """Return whether any mark here is quoted: in code, or right after an opening quotation mark."""
         self._look()
         return self._code() is not None or self._quotes.begins_here
 
@@ -133,7 +133,7 @@ class CodeState:
         if (code := self._code()) is not None:
             return code
         if self._fence:
-            return None  # the call is right behind the end of the block
+            return None  # the call is right after the end of the block
         if self._start.lstrip().startswith("|"):
             return _CELL_END
         if self._begun and self._after_blank and _INDENTED.match(self._start):
@@ -205,7 +205,7 @@ class CodeState:
                 return
             self._marked = 0
         if self._quoted and any(end in text for end in self._quoted):
-            self._quoted = None  # text is not searched for all ends
+            self._quoted = None  # the reader does not search text for every end
         first, *lines = text.split("\n")
         self._add(first)
         for line in lines:
@@ -267,8 +267,8 @@ def without_code(text: str) -> str:
 def end_of_quoted(text: str, end: int, ends: Iterable[str], closing: re.Pattern[str]) -> int:
     """Return the end of quoted call text whose mark ends at ``end``; -1 if ``closing`` does not end the quotation.
 
-    ``ends`` are the marks that end a call which the mark begins; without any, the call ends with the line. Possibly only the
-    mark is quoted.
+    ``ends`` are the marks that end a call which the mark begins; without any, the call ends with the line. If only the mark
+    is quoted, the result is ``end``.
     """
     line = text.find("\n", end)
     line = line if line >= 0 else len(text)
@@ -279,5 +279,5 @@ def end_of_quoted(text: str, end: int, ends: Iterable[str], closing: re.Pattern[
     found = [place + len(one) for one in ends or ("\n",) if (place := text.find(one, end)) >= 0]
     stop = min(found, default=line)
     if closing is _IN_QUOTE and _LAZY.search(text, end, stop - 1):
-        return -1  # the quote may have ended before the call
+        return -1  # the block quote may have ended within the call
     return stop if not found or closing.search(text, stop) else -1

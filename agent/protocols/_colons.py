@@ -38,7 +38,7 @@ def read_colons(text: str, known: Definitions) -> list[ToolCall]:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the offset behind the brace that closes the one at ``at``; -1 if none does."""
+    """Return the offset after the brace that closes the one at ``at``; -1 if none does."""
     depth = 0
     for match in _BRACES.finditer(text, at):
         mark = match[0]
@@ -66,9 +66,9 @@ def _read(name: str, braces: str, raw: str, known: Definitions) -> ToolCall:
 
 
 class _Lenient:
-    """Reader of braces with incomplete marks. Its methods return a value and the offset behind it, or raise ValueError.
+    """Reader of braces with incomplete marks. Its methods return a value and the offset after it, or raise ValueError.
 
-    A string may lack its opening mark if its end is clear; a comma may be missing behind a string; ``=`` may follow a key.
+    A string may lack its opening mark if its end is clear; a comma may be missing after a string; ``=`` may follow a key.
     """
 
     def __init__(self, text: str, schema: SchemaView) -> None:
@@ -99,7 +99,7 @@ class _Lenient:
         return found, end.end()
 
     def _behind(self, at: int) -> int:
-        """Return the offset behind a value's comma, which only a string may lack."""
+        """Return the offset after a value's comma. Only the last value, and a string before another key, may lack it."""
         if comma := re.compile(r"\s*,").match(self._text, at):
             return comma.end()
         if _ENDS.match(self._text, at) or (self._text[:at].endswith(('<|"|>', "<escape>")) and _KEY.match(self._text, at)):

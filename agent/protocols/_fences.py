@@ -33,22 +33,23 @@ SHIELDS = (
 )
 _QUOTES = (('<|"|>', '<|"|>'), ("<escape>", "<escape>"))
 Follows = Literal["lines", "nothing"]
-"""Text that may follow a call for it to run: text on other lines, or none."""
+"""Which text may follow a call that runs: text on other lines, or none."""
 _FUNCTION = re.compile(r"<function=[^<>\n]*>\s*\S")
 _FUNCTION_JSON = re.compile(r"<function=[^<>\n]*>\s*\{")
 DECIDES = 8
-"""Characters that decide which dialect a block contains."""
+"""How many leading characters show which dialect a block contains."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolFence:
     """A row of the table.
 
-    ``keep`` and ``tail`` are the parts of the opening and the closing that belong to the call. ``scan``: how its end is found
-    (``content``: by its content). ``where``: anywhere, or only at the beginning of a line. ``follows``: text that may follow it
-    for it to run. ``rank``: see ReplyBuilder. ``soft``: it is text unless calls can be read from it. ``loose``: models omit the
-    closing, so text may follow its JSON. ``chained`` begins another call right after one. ``decides``: characters that
-    determine its content. ``shields``: tags of its arguments besides the usual ones. ``dialect``: names, separated by blanks.
+    ``keep`` and ``tail`` are the parts of the opening and the closing that belong to the call. ``scan``: how the block's end is
+    found (``content``: the content shows how). ``where``: ``line`` if the block must begin a line. ``follows``: text that may
+    follow a call that runs. ``rank``: see ReplyBuilder. ``soft``: the block is text unless calls can be read from it. ``loose``:
+    models omit the closing, so text may follow the JSON. ``chained`` matches the gap before another call without an opening.
+    ``decides``: how many characters show what the block contains. ``shields``: argument tags besides the usual ones.
+    ``dialect``: names, separated by blanks.
     """
 
     opener: str
@@ -98,7 +99,7 @@ class ProtocolFence:
 
 
 def suffixed(mark: str) -> ProtocolFence:
-    """Return the row of a tag with a suffix, such as ``<tool_call:ab12>``; all tags of Hunyuan's call have the same one."""
+    """Return the row of a tag with a suffix, such as ``<tool_call:ab12>``; all tags of a Hunyuan call have the same suffix."""
     tag = mark[1:-1]
     suffix = tag[tag.index(":") :]
     return ProtocolFence(mark, (f"</{tag}>",), shields=((f"<arg_value{suffix}>", f"</arg_value{suffix}>"),))
@@ -184,7 +185,7 @@ OTHER_TURNS = (
 
 _BAR = "\uff5c"
 _SPELLINGS = tuple((bar, gap) for bar in (_BAR, "|") for gap in ("\u2581", "_", " "))
-"""Spellings of DeepSeek's and Step's special tokens by models: with wide or ASCII bars and gaps."""
+"""How models spell DeepSeek's and Step's special tokens: with full-width or ASCII bars, and different characters for gaps."""
 _INVOKES = re.compile(r"<\w+:invoke|<invoke|<function=")
 
 
@@ -341,7 +342,7 @@ DROPPED = (
     "<|begin|>assistant",
     *(end for row in FENCES for end in row.closers if end not in ("\n", "```", "\n```", "</function>", "</invoke>")),
 )
-"""Marks without meaning for a user: ends of turns, and ends of calls that were not begun."""
+"""Marks without meaning for a user: of turns and answers, and ends of calls that were not begun."""
 WRAPPERS = ("<response>", "</response>", "<answer>", "</answer>", "<assistant>", "</assistant>", "<|content|>")
 """Tags around a whole answer, and Solar's mark before it."""
 STRIKE, STRIKE_END = "<s>", "</s>"

@@ -24,7 +24,7 @@ _MENTIONED = re.compile(r"[\"'`]<\w*\|?arg_value(?::[\w-]+)?>[\"'`]")
 
 
 class _Spelling(NamedTuple):
-    """Patterns for the beginning of an argument, for the end of its value, and for its tags in a value."""
+    """Patterns for the beginning of an argument and for the end of its value, and the text that the value's tags end with."""
 
     begin: re.Pattern[str]
     edge: re.Pattern[str]
@@ -44,7 +44,7 @@ def _spelling(prefix: str, suffix: str) -> _Spelling:
 def read_keyed(text: str, known: Definitions) -> ToolCall | None:
     """Return the call; None if the text does not begin like one.
 
-    A known key that begins a line in a value ends the value.
+    The tag of a known key at the beginning of a line ends a value that lacks its closing tag.
     """
     head = _HEAD.match(text)
     if head is None or (head["end"] is not None and not head["separator"]):

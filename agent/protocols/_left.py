@@ -1,4 +1,4 @@
-"""Finds unread calls in a finished reply's text: none of them runs, and the model gets a fault for each."""
+"""Finds calls in a finished reply's text that no reader has read: none of them runs, and the model gets a fault."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _CALL_END = re.compile(r"[}>]\s*</(?:function|invoke|param|parameter)>\s*\Z")
 _CALL_BEGIN = re.compile(r"<(?:function|invoke)\b")
 _CALLED = re.compile(r"[{\[]|\w\(|<\w+[= ]|arg_")
 _MOST = 50
-"""Maximum number of objects to check."""
+"""Maximum number of objects, or of marks in thinking, to check."""
 _TAIL = 60
 
 
@@ -87,7 +87,7 @@ def marks_in(text: str) -> tuple[list[str], str]:
 def lost_calls(
     content: str, open_thinking: str, beginning: Beginning, reader: Callable[[], TextReader], end: str
 ) -> list[ToolCall]:
-    """Return faulty calls for calls that were seen and not read.
+    """Return faulty calls for calls that were found but not read.
 
     ``reader`` makes a reader for the content of a code block; ``end`` is the end of a call whose beginning was not seen.
     """
@@ -114,7 +114,7 @@ def lost_calls(
 
 
 def _names_in_code(opener: str, code: str, closed: bool, beginning: Beginning, reader: Callable[[], TextReader]) -> list[str]:
-    """Return the tools that a block's code calls; for an unclosed block, the calls at its end."""
+    """Return the names of the tools that a block's code calls. In an unclosed block, calls after other code count too."""
     if beginning.begins_call(opener, code):
         return [call.name for call in nested_calls(opener, code, reader)]
     action = _value(code.strip(), 0)[0]
@@ -126,7 +126,7 @@ def _names_in_code(opener: str, code: str, closed: bool, beginning: Beginning, r
 
 
 def speaks(text: str) -> bool:
-    """Return whether the text behind a mark continues the sentence with the mark, without a call on that line."""
+    """Return whether the text after a mark continues the sentence with the mark, without a call on that line."""
     return goes_on(text) and not _CALLED.search(text.partition("\n")[0])
 
 

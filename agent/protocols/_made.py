@@ -12,7 +12,7 @@ from toolcrib.contract.schema_view import SchemaView
 from toolcrib.contract.types import Json, ToolCall
 
 UNREADABLE = "INVALID_JSON"
-"""The only argument of an unreadable call: its raw text."""
+"""Name of the only argument of an unreadable call, whose value is the raw text."""
 
 CUT_OFF = "cut off before its end, so it was not run; call again with less content"
 _NAMES = ("name", "tool_name", "tool", "function")
@@ -20,7 +20,7 @@ _ARGS = ("arguments", "args", "parameters", "input")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?")
 _BETWEEN = re.compile(r"[\s,;]+")
 _BESIDE = frozenset(("type", "id", "index", "call_id", "tool_call_id", "thought", "reasoning", *_NAMES, *_ARGS))
-"""Fields of a call that are no arguments."""
+"""Fields of a call itself. Any other field is an argument in the wrong place, or the object is not a call."""
 _SCHEMA_FIELDS = frozenset(("type", "properties", "required", "additionalProperties", "description", "$schema", "title"))
 _CALL_TYPES = (None, "function", "function_call", "tool", "tool_call", "tool_use")
 _WRAPPERS = ("tool_calls", "function_call", "tool_call")
@@ -66,7 +66,7 @@ class Definitions:
         return tuple(self.view(name).names)
 
     def fitted(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
-        """Return the calls without a wrapper around their arguments that the tool does not take: ``{"arguments": {...}}``."""
+        """Return the calls with the tools' own names, and without a needless ``{"arguments": {...}}`` around the arguments."""
         return [self._unwrapped(call) for call in calls]
 
     def _unwrapped(self, call: ToolCall) -> ToolCall:
@@ -93,7 +93,7 @@ class Definitions:
         return any(key not in args for key in self.view(name).required)
 
     def takes_more(self, name: str, args: Mapping[str, Json]) -> bool:
-        """Return whether the tool has more arguments than given, or may have: its schema may not list them."""
+        """Return whether the tool has more arguments than given, or may have more because its schema does not list them."""
         view = self.view(name)
         return "properties" not in view.fields or any(key not in args for key in view.names)
 
@@ -170,7 +170,8 @@ def is_record(value: Json) -> bool:
 def is_data(value: Json, known: Definitions) -> bool:
     """Return whether JSON names tools without calling them: no arguments, and no field that the tool would accept.
 
-    A type that is not one of calls shows data too, and so does a list of bare names of tools that require arguments.
+    In addition, each object has other fields than a call or a type that calls do not have, or an object in a list has only the
+    name of a tool that requires arguments.
     """
     value = _unwrapped(value)
     ones = value if isinstance(value, list) else [value]
@@ -191,7 +192,7 @@ def _is_schema(args: Json) -> bool:
 
 
 def _unwrapped(value: Json) -> Json:
-    """Return the value of ``{"tool_calls": [...]}``, which may only have text beside it."""
+    """Return the list in ``{"tool_calls": [...]}``, which may have up to two fields more; any other value as it is."""
     if isinstance(value, dict) and not value.keys() & {*_NAMES, *_ARGS}:
         inner = [value[key] for key in _WRAPPERS if isinstance(value.get(key), (list, dict))]
         if len(inner) == 1 and len(value) <= 3:
@@ -247,16 +248,17 @@ def unfenced(text: str) -> str:
 
 
 def between(text: str, at: int) -> int:
-    """Return the offset behind the separators between two calls: blanks, a comma, a semicolon."""
+    """Return the offset after the separators between two calls: blanks, a comma, a semicolon."""
     match = _BETWEEN.match(text, at)
     return match.end() if match else at
 
 
 def typed(text: str, schema: SchemaView) -> Json:
-    """Return an argument in bare text as a value of the schema's type; a string if the schema allows one or is empty.
+    """Return an argument in bare text as a value of the schema's type; a string if the schema allows one.
 
-    With an empty schema, a text that can only be a number, a literal, a list or an object is read as one. With fixed values, the
-    text is the one that it spells.
+    If the schema allows strings and also null, lists or objects, a text in the form of one of these is read as such. With an
+    empty schema, only a text that looks like a number, a literal, a list or an object is converted. If the schema lists fixed
+    values, the result is the fixed value that the text spells.
     """
     types = schema.types
     bare = text.strip()

@@ -14,7 +14,7 @@ from agent.protocols._scan import Tokens
 
 
 class Marks:
-    """Marks in text, and in text that is addressed to a user.
+    """The marks to search for: in text, and (``addressed``) in text that is addressed to a user.
 
     ``stray``: also ends of thinking that was not begun. ``native``: only beginnings of calls, as the server reads the rest.
     """
@@ -56,7 +56,7 @@ class Marks:
 
 @lru_cache(maxsize=64)
 def marks_of(fences: tuple[ProtocolFence, ...], *, stray: bool, native: bool = False) -> Marks:
-    """Return the marks of fences, cached: their patterns take long to compile."""
+    """Return the marks of fences, cached: their patterns take a long time to compile."""
     return Marks(fences, stray=stray, native=native)
 
 
@@ -81,7 +81,7 @@ class SpokenMarks:
     def stands(self, mark: str, code: CodeState, rest: str, *, blank: bool, final: bool) -> bool | None:
         """Return whether a mark counts at the current position; None if that depends on text still to come.
 
-        ``blank``: there is no text yet. ``rest``: the known text behind the mark.
+        ``blank``: there is no text yet. ``rest``: the known text after the mark.
         """
         if mark == _fences.PART:
             return code.begins_line and not code.passes(mark, (), call=True)
@@ -117,8 +117,8 @@ class SpokenMarks:
     def begins_message(self, before: str, rest: str, *, anywhere: bool, final: bool) -> bool | None:
         """Return whether one of harmony's headers begins a message.
 
-        It does at the beginning of the reply and, in harmony's own format, on any line or behind a complete sentence.
-        ``before`` is the end of the text before it on its line.
+        A header begins one at the beginning of the reply (``anywhere``) and, in harmony's own format, on any line or after a
+        complete sentence. ``before`` is the end of the text before the header on its line.
         """
         if not rest and not final:
             return None
@@ -128,7 +128,7 @@ class SpokenMarks:
         return stands
 
     def ends_message(self, rest: str, *, final: bool) -> bool | None:
-        """Return whether a message's end is meant, behind a header that was only mentioned."""
+        """Return whether the mark of a message's end counts after a header that was only mentioned."""
         follows = rest.strip()
         if not final and (not follows or follows in _HALF_HEADERS):
             return None
@@ -138,7 +138,7 @@ class SpokenMarks:
         return True
 
     def _counts(self, mark: str, *, blank: bool) -> bool:
-        """Return whether a mark counts that people write too."""
+        """Return whether a mark counts: those that people also write, such as ``<s>`` and ``<answer>``, often do not."""
         if mark == _fences.STRIKE:
             self._strikes += 1
             return False

@@ -1,4 +1,4 @@
-"""Reading settings that follow from a model's family and a prompt's flags."""
+"""Settings of a reply's reader that follow from a model's family and a prompt's flags."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def protocol_of(family: str) -> TextProtocol:
 def thinking_of(flags: Mapping[str, Any], family: str = "") -> Thinking:
     """Return the state of the thinking block after the prompt.
 
-    ``enable_thinking`` and ``reasoning_format`` only make it possible: many templates leave it to the model.
+    With ``enable_thinking`` or ``reasoning_format``, the block may be open: many templates let the model open it.
     """
     if flags.get("has_prior_message") or flags.get("enable_thinking") is False or flags.get("reasoning_format") == "none":
         return "closed"

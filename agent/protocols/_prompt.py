@@ -62,7 +62,7 @@ def hermes_prompt(instructions: str, definitions: Sequence[Mapping[str, Json]]) 
 
 
 def plain_result(executed: ExecutedCall) -> str:
-    """Return a result as text: the tool's own text, OK for nothing, ``Error: ...`` for a failure (000-35, 000-36)."""
+    """Return a result as text: the tool's own text, ``OK`` if it is empty, ``Error: ...`` for a failure (000-35, 000-36)."""
     from tools.dispatch.json_results import as_json, reason
 
     result = executed.result

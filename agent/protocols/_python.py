@@ -22,7 +22,7 @@ _LEADING_ZEROS = re.compile(r"(-?)0+(\d+)")
 
 
 def read_python(body: str) -> list[ToolCall]:
-    """Return the calls; a single faulty one if the text is no list of calls with keyword arguments."""
+    """Return the calls; a single faulty one if the text is not a list of calls with keyword arguments."""
     text = body.strip()
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]

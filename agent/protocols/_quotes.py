@@ -19,7 +19,7 @@ _CLOSERS = {
 }
 """Opening quotation marks, and the characters that end each."""
 _LOOKED_AT = 120
-"""Characters of a line that decide whether it is a tag."""
+"""How many characters of a line's beginning are kept: enough to show whether the line is a tag."""
 _APOSTROPHES = "'\u2019"
 _OF_PARAGRAPH, _OF_LINE = '"', "'\u2018"
 _SHOWS = r"(?:pre|code|samp|kbd|tt|xmp|textarea|listing|blockquote)"
@@ -36,7 +36,7 @@ _SILENT = re.compile(rf"</{_SHOWS}>|\\end\{{(?:verbatim|lstlisting|minted)\*?\}}
 """Ends of elements that only show text; in any other element a call may be meant, and the model gets a fault."""
 NEVER = re.compile(r"(?!)")
 AFTER = frozenset("\"'\u201d\u201c\u2019\u00bb\u00ab\u300d\u300f`")
-"""Marks that, right behind a call, show that it was quoted."""
+"""Marks that, right after a call, show that it was quoted."""
 _AFTER = re.compile(r"[)}\]]|-->|\*/|\\end\{|[-=*_]{3}|</[A-Za-z][\w:-]*>")
 _WRAPPERS = ("</response>", "</answer>", "</assistant>")
 _AFTER_YET = re.compile(r"[-=*_]{1,2}|\\(?:e|en|end)?|<(?:/[\w:-]{0,40})?")
@@ -49,7 +49,7 @@ def _pattern(closer: str) -> re.Pattern[str]:
 
 
 def ends_example(text: str) -> bool | None:
-    """Return whether the text right behind a call ends a quotation or element around it; None if more text is needed."""
+    """Return whether the text right after a call ends a quotation or element around it; None if more text is needed."""
     if text[0] in AFTER:
         return True
     if match := _AFTER.match(text):
@@ -84,7 +84,7 @@ class Quotes:
             self._line += text[: _LOOKED_AT - len(self._line)]
 
     def end_line(self, *, blank: bool) -> None:
-        """Handle the end of a line: straight quotation marks end with their paragraph, single ones with the line."""
+        """Handle the end of a line: straight double quotation marks end with their paragraph, single ones with their line."""
         if self._open and (self._open in _OF_LINE or (blank and self._open in _OF_PARAGRAPH)):
             self._open = ""
         if not self._comment and (element := _ELEMENT.fullmatch(self._line.strip())):

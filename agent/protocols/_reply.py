@@ -33,7 +33,7 @@ _INTRODUCES = (":", "\uff1a", "->", "=>", "\u2192", "\u21d2", "|")
 class _Unsure:
     """Calls that run unless the following text prevents it.
 
-    ``raw`` is their text in the reply, with the blanks before; ``ended``: no sentence was begun before them on their line.
+    ``raw`` is their text in the reply, with the blanks before it; ``ended``: no unfinished sentence precedes them on their line.
     ``amid``: they are within a sentence.
     """
 
@@ -63,7 +63,7 @@ class ReplyBuilder:
         self._unsure: list[_Unsure] = []
         self._shows = False  # a call that was introduced is an example, so others may be examples too
         self._in_refused = False  # on the line of a call that is part of a sentence
-        self._gap = ""  # blanks behind the last of them
+        self._gap = ""  # undecided text after the last of the unsure calls, mostly blanks
         self._unclear = False  # a call has no clear end: later calls may be part of it
         self._called_at = -1  # position of the first call in the text
         self.lost = ""
@@ -132,7 +132,7 @@ class ReplyBuilder:
         self._events.append(StreamEvent("assistant_delta", shown))
 
     def _decide(self, text: str, *, final: bool = False) -> bool:
-        """Decide about waiting calls by the text behind them; return False if the text decides nothing yet."""
+        """Decide about waiting calls by the text after them; return False if the text decides nothing yet."""
         whole = self._gap + text
         words = whole.lstrip()
         quoted = ends_example(words) if words else None
@@ -178,7 +178,7 @@ class ReplyBuilder:
             self.calls = [(rank, call if call.fault else _refused(call, _STRAY.format(end))) for rank, call in self.calls]
 
     def add_waiting_calls(self) -> None:
-        """Accept the calls that waited for the text behind them."""
+        """Accept the calls that waited for the text after them."""
         unsure, self._unsure = self._unsure, []
         for one in unsure:
             self._add(one.rank, one.calls)
@@ -201,10 +201,10 @@ class ReplyBuilder:
     def add(
         self, rank: int, calls: Sequence[ToolCall], raw: str = "", follows: Follows = "lines", *, tagged: bool = False
     ) -> None:
-        """Add calls. With their text, ``raw``, they wait for the text behind them.
+        """Add calls. If ``raw``, their text in the reply, is given, they wait for the text after them.
 
         ``tagged``: their arguments are between tags. If such a call can't be read, it may end later than it seems, so no call
-        behind it in the reply runs.
+        after it in the reply runs.
         """
         calls = list(self._clear(calls, tagged=tagged))
         if self._called_at < 0 and calls:
@@ -229,7 +229,7 @@ class ReplyBuilder:
             self._refuse(link=False, fault=_SHOWN if shown else "")
 
     def _clear(self, calls: Sequence[ToolCall], *, tagged: bool) -> Iterator[ToolCall]:
-        """Yield the calls; those behind one without a clear end get a fault."""
+        """Yield the calls; those after one without a clear end get a fault."""
         for call in calls:
             yield _refused(call, _BEHIND) if self._unclear and call.fault is None else call
             if tagged and call.fault is not None and holds_arguments(str(call.args.get(UNREADABLE))):
@@ -247,14 +247,17 @@ class ReplyBuilder:
         self._events += events
 
     def think(self) -> None:
-        """Begin thinking of the reply's own: later stray ends of thinking are ignored."""
+        """Begin thinking, after which stray ends of thinking are ignored."""
         self.add_waiting_calls()
         self.thought = True
         self.mused = ""
         self._held = False
 
     def end_thinking(self) -> None:
-        """Handle an end of thinking without a beginning: the prompt had opened it, and no call in it runs (000-19)."""
+        """Handle an end of thinking without a beginning: the prompt had opened it.
+
+        Calls in it do not run (000-19), except calls at its very end if the reply has nothing else.
+        """
         if self.thought:
             return
         self.think()

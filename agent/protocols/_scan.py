@@ -52,7 +52,7 @@ _SUFFIX_YET = re.compile(r"[\w-]{0,24}")
 
 
 class Tokens:
-    """Literal strings, none a prefix of another: a pattern for any of them, and a check for a partial one.
+    """Literal strings: a pattern for any of them, which finds the longest one, and a check for a partial one.
 
     ``stems`` begin tags that a model ends with a suffix of its own: ``<tool_call:`` begins ``<tool_call:ab12>``.
     """
@@ -121,7 +121,7 @@ class _Pieces:
 
 
 class JsonScanner:
-    """A block around JSON, or around calls in Python syntax.
+    """Scanner of a block that contains JSON, or calls in Python syntax.
 
     A closing tag inside a string is part of the string, unless the text turns out not to be JSON: then it was the end. ``peek``
     are closing tags that remain in the rest. ``at_value``: the block ends with its first value. ``first``: characters that may
@@ -177,7 +177,7 @@ class JsonScanner:
         return self._middle if self._stack else self._outer
 
     def _between(self, text: str) -> bool:
-        """Handle text without tokens; return False if it is invalid there, so that this is no JSON."""
+        """Handle text without tokens; return False if the text is invalid there, so that the block is not JSON."""
         if self._quote or self._broken or not self._stack:
             return True
         text = text.strip()
@@ -245,7 +245,7 @@ class JsonScanner:
 
 
 class TagScanner:
-    """A block whose arguments are between tags of their own: a closing tag in an argument's text is part of it.
+    """Scanner of a block whose arguments have tags of their own: a closing tag in an argument's text is part of the argument.
 
     ``shields`` are (opening, closing) tags of arguments; ``peek`` are marks that also end the block, and remain in the rest.
     CDATA is text.
@@ -309,7 +309,7 @@ class TagScanner:
         return None
 
     def _opens(self, place: int) -> bool:
-        """Return whether the quoting mark at ``place`` begins a string: behind text it is the end of one without a beginning."""
+        """Return whether the quoting mark at ``place`` begins a string: after text, it ends a string that lacks its beginning."""
         at = place - self._text.size
         before = self._text.buffer[max(0, at - _BLANKS) : at].rstrip()[-1:] or self._before
         return before in _BEFORE_STRING

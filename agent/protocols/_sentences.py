@@ -46,7 +46,7 @@ _SHOWS = re.compile(
 _MEANS = re.compile(
     r"(?<!if )\b(?:i|we|let (?:me|us))\b(?! (?:would|could|might|said|wrote|quote))(?!.*\b(?:show|demonstrate|quote|give)\b)"
 )
-"""The model announces its next step, so a call behind ``like this`` is meant."""
+"""The model announces its next step, so a call after ``like this`` is meant."""
 _ABBREVIATED = re.compile(r"\b(?:e\.\s?g|i\.\s?e)\.[\s,:(]*\Z|\[\^[^\]\n]+\]:\Z", re.IGNORECASE)
 """The end of ``e.g.``, ``i.e.`` and of a footnote's mark."""
 _ASIDE = re.compile(r"\s*\([^()\n]*\)\Z")

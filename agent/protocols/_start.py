@@ -27,7 +27,7 @@ _RECIPIENT = re.compile(r"(?:>>>)?[ \t]*([A-Za-z_][\w.-]*)[ \t]*\r?\n\s*(?=\{)")
 _RECIPIENT_YET = re.compile(r">{0,3}[ \t]*([\w.-]*)[ \t]*\r?(?:\n\s*)?")
 
 INVOKE = "<|content_invoke_tool_json|>"
-"""Inkling's mark, behind the tool's name: a server may remove the mark before the name."""
+"""Inkling's mark after the tool's name: a server may remove the mark before the name."""
 _INVOKED, _INVOKED_YET = re.compile(rf"([A-Za-z_][\w.-]*)(?={re.escape(INVOKE)})"), re.compile(r"([A-Za-z_][\w.-]*)(?=<)")
 _TO_ALL = re.compile(r">>>[ \t]*all[ \t]*\r?\n")
 
@@ -89,7 +89,7 @@ def _info(opener: str) -> str:
 
 
 class Beginning:
-    """Recognises the beginning of a reply. ``skipped``: how much of it the last fence that was found leaves out."""
+    """Recognises the beginning of a reply. ``skipped``: how many characters to skip before the content that was found last."""
 
     def __init__(
         self,
@@ -118,13 +118,13 @@ class Beginning:
         return self._untagged(lead, called=called, final=final) if self.bare else None
 
     def look_on(self, lead: str, before: Pending, *, final: bool) -> Found:
-        """Return the kind of text behind a pending call, if it may be one too. None: other text."""
+        """Return what follows a pending call, if that may be a call too. None: other text."""
         if before.fence.closers == (CODE_END,):
             return self._code(lead, final=final) if lead.startswith("```") else self._wait_for("```", lead, final=final)
         return self._named(lead, final=final)
 
     def part(self, lead: str, *, final: bool) -> Found:
-        """Return the kind of a part of functionary's reply: a call, or text. None: the mark was a word."""
+        """Return the kind of a part of functionary's reply: a call, or text. None: the mark was ordinary text."""
         return self._named(lead, final=final)
 
     def _wait_for(self, mark: str, lead: str, *, final: bool) -> Found:
@@ -180,7 +180,10 @@ class Beginning:
         return ProtocolFence("", scan="value")
 
     def _named(self, lead: str, *, final: bool) -> Found:
-        """Return a fence for functionary's format: a tool's name on a line, then its arguments; or ``all``, then text."""
+        """Return a fence for functionary's format: a tool's name on a line, then its arguments; "text" for ``all``, then text.
+
+        A tool's name before Inkling's mark is skipped and also gives "text".
+        """
         if match := _TO_ALL.match(lead):
             self.skipped = match.end()
             return "text"

@@ -1,4 +1,4 @@
-"""Reads streamed replies and separates text, thinking and calls. One pass, with the same result at any cut (X-10)."""
+"""Reads streamed replies and separates text, thinking and calls. One pass, whose result does not depend on the pieces (X-10)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CALL_YET = re.compile(r"<[|\uff5c]|<\W?[a-z]{3,}|\]<\]|\[TOO")
 _CALL_MESSAGE = re.compile(r"[\w.:/-]{0,100}(?P<mark><\|content_invoke_tool_json\|>)")
 _CALL_MESSAGE_YET = re.compile(r"[\w.:/-]{0,100}(?:<(?:\|[a-z_]{0,24}\|?)?)?")
 _SLICE = 4096
-"""A longer piece is read in slices of this size: the unread rest is moved with every call."""
+"""A longer piece is read in slices of this size, because each mark in it makes a copy of the unread rest."""
 
 
 class StreamReader(BlockReader):
@@ -56,7 +56,7 @@ class StreamReader(BlockReader):
         self._whole, self._bare = whole, bare
         self._other: TextReader | None = None
         self._addressed = self._headed = self._in_parts = False
-        self._answers, self._answered = False, 0  # in an answer that is the text so far; its end
+        self._answers, self._answered = False, 0  # in an answer that began the text; where such an answer ended
         self._spoken = SpokenMarks(self._marks, harmony=harmony)
         self._header_mark = ""
         self._thoughts: Thoughts | None = None
@@ -193,7 +193,7 @@ class StreamReader(BlockReader):
         return True
 
     def _in_part(self, final: bool) -> bool:
-        """Read functionary's part of a reply, behind text: it is for a tool, or text again."""
+        """Read the next part of functionary's reply, after some text: a call of a tool, or more text."""
         lead = f"{_fences.PART}{self._buffer}"
         found = self._beginning.part(lead, final=final)
         if found == "wait":
@@ -208,7 +208,7 @@ class StreamReader(BlockReader):
         return True
 
     def _in_model_turn(self, final: bool) -> bool:
-        """Begin Inkling's call, whose arguments repeat the name before them; the mark of any other message is dropped."""
+        """Begin Inkling's call, whose JSON repeats the name before it; the mark of any other message is dropped."""
         match = _CALL_MESSAGE.match(self._buffer)
         if match is None and not final and _CALL_MESSAGE_YET.fullmatch(self._buffer):
             return False

@@ -16,7 +16,7 @@ HALF_TAG = 3
 class Thoughts:
     """Reader of thinking. ``until``, ``peek`` and tags with ``stems`` end it; ``peek`` remains in the text.
 
-    ``skip``: openings without content.
+    ``skip``: openings and labels that are dropped at the beginning of the thinking.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Thoughts:
         return "" if final else text[len(text) - held :], False
 
     def _ends(self, match: re.Match[str], before: str, *, final: bool) -> bool | None:
-        """Return whether a mark is meant: harmony's may be part of the thoughts. None: more text is needed."""
+        """Return whether a mark ends the thinking: harmony's marks may be part of it. None: more text is needed."""
         mark, rest = match[0], match.string[match.end() :]
         if mark in self._peek:
             line = (before + match.string[: match.start()]).rpartition("\n")[2]

@@ -46,7 +46,7 @@ _MARKED_END = re.compile(r"\s*(?:<\|(?![\w:]*begin)[\w:]+\|>\s*)*")
 
 
 def read_sections(body: str, known: Definitions) -> list[ToolCall]:
-    """Return a call from each section of DeepSeek, Kimi and Step; a broken section does not lose the others."""
+    """Return the calls in the sections of DeepSeek, Kimi and Step; a broken section does not affect the others."""
     calls: list[ToolCall] = []
     for section in _split(_BEGIN, body):
         text = section.strip()
@@ -61,7 +61,7 @@ def read_sections(body: str, known: Definitions) -> list[ToolCall]:
 
 
 def _split(mark: re.Pattern[str], text: str) -> list[str]:
-    """Split a text at its marks, but not at marks inside a piece's JSON value."""
+    """Split a text at its marks, but not at marks inside a piece's JSON value or one of Step's parameters."""
     pieces: list[str] = []
     start = end = 0
     for match in mark.finditer(text):
@@ -77,7 +77,7 @@ def _split(mark: re.Pattern[str], text: str) -> list[str]:
 
 
 def _in_parameter(text: str, start: int, at: int) -> bool:
-    """Return whether one of Step's parameters is open at ``at`` that began after ``start``."""
+    """Return whether one of Step's parameters that began after ``start`` is still open at ``at``."""
     opened = text.rfind("<steptml:parameter", start, at)
     return opened >= 0 and text.find("</steptml:parameter>", opened, at) < 0
 

@@ -1,7 +1,9 @@
 """Finds calls in formats that no reader knows: the name of a known tool inside marks of calls. None of them runs.
 
-Answers about HTML, XML and configuration contain such names too, so a name alone is not enough. Tokens such as ``<|call|>``
-and tags of calls count if the tool's own arguments follow, or if a token encloses the name and the reply ends with marks.
+Answers about HTML, XML and configuration contain such names too, so a name alone is not enough. A token such as ``<|call|>``
+counts if the tool's own arguments follow, or if the name is next to it and the rest has the form of a call. A tag of a call
+counts only if the reply ends with a bracket, and the tool's own arguments follow or the tool has none. An element named like a
+tool counts if it contains exactly the tool's arguments.
 """
 
 from __future__ import annotations
@@ -71,7 +73,10 @@ def unlisted_calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
 
 
 def _is_call(text: str, mark: re.Match[str], name: str, known: Definitions, *, ends: bool) -> bool:
-    """Return whether the tool's arguments follow a mark, or, for a token, marks end the reply (``ends``)."""
+    """Return whether a mark is part of a call of the tool. ``ends``: the rest of the reply has the form of a call.
+
+    A token needs the tool's arguments or ``ends``. A tag needs ``ends``, and arguments unless the tool has none.
+    """
     rest = text[mark.start() : mark.end() + _LOOKED_AHEAD]
     if _has_argument(rest, name, known):
         return ends or mark["token"] is not None

@@ -16,14 +16,14 @@ _HOW = {
     "a key is": "give each key once",
     "Invalid control character": "write a line break within a text as \\n, and the arguments as an object",
 }
-"""Remedies by the beginning of json's message; pasted text has both faults."""
+"""Remedies by the beginning of json's message. Pasted text often has such faults."""
 
 
 def parse_command(line: str, names: Collection[str] = ()) -> ToolCall | None:
     """Return the call in a line, or None if the line is text.
 
     ``@tool NAME {...}`` calls any name; ``@NAME {...}`` only a tool of ``names``. The line must begin with it: a mention inside
-    prose is no call. An unreadable call is returned as a faulty one.
+    prose is not a call. An unreadable call is returned as a faulty one.
     """
     match = _LINE.fullmatch(line.strip())
     if match is None:

@@ -202,7 +202,7 @@ class JsonObjectReader:
 
 
 def _written(text: str, args: dict[str, Any]) -> str:
-    """Return the arguments as a valid action's text has them; encoded again only if they do not end it."""
+    """Return the arguments as they are written in a valid action; encode them again only if they do not end the action."""
     head, tail = _ARGS_FOLLOW.match(text), _ACTION_ENDS.search(text, max(0, len(text) - _TAIL))
     if head and tail:
         return text[head.end() : tail.start()]

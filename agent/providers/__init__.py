@@ -7,7 +7,7 @@ names them: its session over ``_http_session`` (headers, forced calls, answers b
 a plugin's provider; ``abilities`` queries optional abilities of a session. ``endpoint`` and ``factory`` choose server, model
 and key. ``discover``, ``listing`` and ``local_servers`` (a row for each program that serves models locally) ask servers for
 their models. Below every wire: ``http`` over ``clients``, ``_pace`` (limits of a reply), ``sse``, ``_reply``, ``_faults`` (a
-server's errors as ours), ``_calls``, ``_names``, ``_images``.
+server's errors as ProviderError kinds), ``_calls``, ``_names``, ``_images``.
 """
 
 from __future__ import annotations

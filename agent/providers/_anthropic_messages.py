@@ -73,7 +73,7 @@ class AnthropicMessages(History):
     def results(self, results: Iterable[tuple[str, str, bool]], shown: Pictured = NO_IMAGES) -> None:
         """Add the results of the last message's calls, (call id, text for the model, is an error), as one message.
 
-        An error is only text: the wire refuses more (004-21).
+        An error result has only text: the wire refuses images in it (004-21).
         """
         texts = {call_id: (text, is_error) for call_id, text, is_error in results}
         blocks: list[dict[str, Any]] = []
@@ -109,7 +109,7 @@ class AnthropicMessages(History):
         message = native.get("message") if isinstance(native, Mapping) and native.get("wire") == "anthropic" else None
         if isinstance(message, Mapping) and isinstance(message.get("content"), list):
             if not self._is_ours(record):
-                # Another model refuses these signatures, and blocks that only this model's server knows.
+                # The current model refuses another model's signatures, and blocks that only that model's server knows.
                 message = {**message, "content": [block for block in message["content"] if block.get("type") in _OURS]}
             self.assistant(message)
             return
@@ -173,7 +173,7 @@ def _content(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:
 
 
 def _acceptable(content: Sequence[Any]) -> list[dict[str, Any]]:
-    """Drop content that no server accepts back: empty or blank text, and thinking at the end without a result."""
+    """Return the blocks without empty texts and thinking at the end, which servers refuse; [] if only blank text is left."""
     blocks = [block for block in content if isinstance(block, dict) and (block.get("type") != "text" or block.get("text"))]
     while blocks and blocks[-1].get("type") in _THINKING:
         blocks.pop()

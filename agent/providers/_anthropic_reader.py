@@ -107,7 +107,7 @@ class AnthropicReader(EventReader):
             calls.append(call)
             content.append({**block.head, "id": call.id, "name": block.head.get("name") or "unnamed", "input": call.args})
         if calls and finish == "stop":
-            finish = "tool_calls"  # the calls themselves decide whether there are calls
+            finish = "tool_calls"  # a reply has calls if it contains any, whatever its finish reason
         message = {"role": "assistant", "content": content}
         return ProviderTurn(self.text, self._hold(calls), message, self.usage, finish, self.model, self.reasoning)
 

@@ -28,8 +28,8 @@ TOO_MANY = (
 )
 _SHOWN = 200
 new_event: Callable[[type[StreamEvent], tuple[str, str, str, str]], StreamEvent] = tuple.__new__
-"""StreamEvent from its four fields, in half the time: there is one for each token."""
-scan_json: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())  # type: ignore[arg-type] # the stubs want a scanner to make one of
+"""Make a StreamEvent from its four fields, in half the usual time: every token needs one."""
+scan_json: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())  # type: ignore[arg-type] # the stubs expect a scanner
 """Return the JSON value at a position, and its end.
 
 ``JSONDecoder.raw_decode`` without its wrapper, for speed. Raises the same, and StopIteration if no value begins there.
@@ -139,7 +139,7 @@ class CallReader:
 
     @staticmethod
     def _is_next(call: OpenCall, wire_id: str, name: str, arguments: str) -> bool:
-        """Return whether a delta for a taken index begins another call. Only a delta with a name can."""
+        """Return whether a delta that seems to continue ``call`` begins another one. Only a delta with a name can."""
         if not name:
             return False
         if wire_id and call.wire_id:
@@ -227,7 +227,7 @@ def _read_json(text: str) -> Any:
 
 
 def _unquoted(text: str) -> Any:
-    """Return the object in a text that was quoted once more; None for no text, and any other text unchanged."""
+    """Return the object that a JSON string contains; None if the string is empty or null, and any other string unchanged."""
     try:
         value = _read_json(text) if text.strip() else None
     except (ValueError, RecursionError):

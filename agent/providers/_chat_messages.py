@@ -98,7 +98,7 @@ class ChatMessages(History):
 
 
 def _common(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the fields that every server accepts: other servers refuse one model's signatures."""
+    """Return the message with only the fields that every server accepts: a server refuses another model's signatures."""
     common: dict[str, Any] = {"role": "assistant", "content": message.get("content")}
     if calls := message.get("tool_calls"):
         common["tool_calls"] = [{key: call[key] for key in ("id", "type", "function")} for call in calls]

@@ -1,7 +1,7 @@
 """Reads a Chat Completions reply, streamed or whole, into one ProviderTurn.
 
 Servers differ in almost everything but the names (X-3 to X-5, X-8), so each rule here comes from some server's recorded answer.
-The calls themselves decide whether there are calls, never the finish reason; that decides whether they may run.
+A reply has calls if it contains any, whatever its finish reason; the finish reason decides whether they may run.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PLAIN = frozenset({"role", "content"})
 class ChatReader(EventReader):
     """See EventReader. Calls keep the server's ids if they are new: some servers count from 0 in each reply.
 
-    A call in ``function_call``, the field before ``tool_calls``, is read in a stream, and in a body if ``sent_tools``: without
-    tools, a body with it answers a request for the functions of another program.
+    A call in ``function_call``, the predecessor of ``tool_calls``, is read in a stream, and in a whole body if ``sent_tools``. If
+    no tools were sent, a body with it answers a request of another program.
     """
 
     sent_tools = False

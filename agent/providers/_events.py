@@ -1,4 +1,4 @@
-"""Parts that the readers of all wires share: streamed text, errors within it, and the wording of a broken reply."""
+"""Parts that the readers of all wires share: streamed text, errors within it, and the error for a broken reply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolcrib.contract.types import ToolCall
 _Kind: TypeAlias = Literal["assistant_delta", "thinking_delta"]
 
 _MANY_VALUES = 500_000
-"""Commas and opening brackets in one piece of JSON. A value takes up to a hundred times the memory of its text."""
+"""Most commas and opening brackets in one piece of JSON. A value takes up to a hundred times the memory of its text."""
 
 
 class EventReader:
@@ -140,11 +140,11 @@ class EventReader:
         return end.finish
 
     def _hold(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-        """Return the calls, each with a fault if none runs. The whole calls of a cut reply get theirs from the session."""
+        """Return the calls, with a fault if none may run. The session adds the fault of a cut reply to its whole calls."""
         return held_back(calls, None if self.end is CUT else self.held)
 
     def _end_text(self) -> None:
-        """Emit a half character at the very end, as its other half can't follow any more."""
+        """Emit U+FFFD for a half character at the very end, as its other half can't follow any more."""
         for kind, half in self._half.items():
             if half:
                 self._emit(kind, "")

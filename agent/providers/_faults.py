@@ -146,7 +146,7 @@ def _error(
     key: str,
     clean: Callable[[str], str],
 ) -> ProviderError:
-    kind, message = _kind(status, fields, said)  # from the server's own text: a key may be a word of it
+    kind, message = _kind(status, fields, said)  # before ``clean``, which could remove a word that matters
     said = clean(said)
     shown = said if len(said) <= MAX_SHOWN else said[:MAX_SHOWN] + " ..."
     told = f"{status}: {shown}" if status else shown

@@ -191,14 +191,14 @@ def _steps(text: str) -> Path:
 
 
 def _as_double(found: re.Match[str]) -> str:
-    """Return a character of a single-quoted text as a double-quoted text has it."""
+    """Return a character of a single-quoted text in the form for a double-quoted one."""
     if found[0] == '"':
         return '\\"'
     return "'" if found[1] == "'" else found[0]
 
 
 def _unquoted(text: str) -> str:
-    """Return the text between double quotes."""
+    """Return the inside of a double-quoted text without its escapes; unchanged if it is invalid."""
     try:
         return str(json.loads(f'"{text}"', strict=False))
     except ValueError:

@@ -129,7 +129,7 @@ def _inline(image: Image) -> dict[str, Any]:
 
 
 def _response(call: _OpenCall, text: str) -> dict[str, Any]:
-    """Return the part for a result, with the call's wire id if it had one. A result that is no object is put in ``result``."""
+    """Return the part for a result, with the call's wire id if it had one. A result that is not an object goes in ``result``."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

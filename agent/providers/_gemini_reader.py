@@ -1,8 +1,8 @@
 """Reads a Gemini reply, streamed or whole, into one ProviderTurn.
 
 The model's content is kept part for part, because thought signatures are valid only in their place. Only pieces that a stream
-split are joined: neighbouring plain texts, and the arguments of a call. The calls themselves decide whether there are calls,
-never the finish reason (X-5, X-7); that decides whether they may run.
+split are joined: neighbouring plain texts, and the arguments of a call. A reply has calls if it contains any, whatever its
+finish reason (X-5, X-7); the finish reason decides whether they may run.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class GeminiReader(EventReader):
             if (names := [*usage]) != self._usage_names or _has_none(usage):
                 self._count()
                 self._usage_names = names
-            self._last_usage = usage  # every piece has one; they are summed up at the end
+            self._last_usage = usage  # nearly every piece has one; the last one is read at the end
         model = chunk.get("modelVersion")
         if model != self.model and type(model) is str and model:
             self.model = model

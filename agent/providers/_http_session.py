@@ -54,10 +54,10 @@ class HttpSession:
         self._stream = stream
         self._held: str | None = None  # of the last reply: see EventReader
         self._offered: Sequence[Mapping[str, Any]] = ()  # tools whose calls the server reads
-        self._advised = self._reported = False  # about calls as text: the user ever, the model in the last turn
+        self._advised = self._reported = False  # calls as text: logged once; reported to the model in the last turn
         self._end: ReplyEnd = WHOLE
         self._end_word = ""
-        self._answered = False  # the last request: an error in its answer refuses no field
+        self._answered = False  # whether the last request got a reply: an error inside it refuses no field
 
     @classmethod
     def prepare(cls, client: HttpClient) -> None:
@@ -155,7 +155,10 @@ class HttpSession:
             raise
 
     def _with_text_calls(self, turn: ProviderTurn, watch: TextCallWatch) -> ProviderTurn:
-        """Return the turn with the calls at the end of its text. Of two unreadable ones in a row, the second is an answer."""
+        """Return the turn with the calls at the end of its text.
+
+        Unreadable calls are reported to the model. If they follow such a report at once, the text counts as an answer.
+        """
         reply = watch.finish(turn)
         readable = reply is not None and all(call.fault is None for call in reply.calls)
         if reply is None or (self._reported and not readable):
@@ -212,7 +215,7 @@ def record_of(turn: ProviderTurn) -> dict[str, Any]:
 
 
 def function_of(definition: Any) -> dict[str, Any]:
-    """Return a tool's schema, bare or in its ``{"type": "function"}`` wrapper."""
+    """Return a tool's schema without its ``{"type": "function"}`` wrapper, if it has one."""
     inner = definition.get("function")
     return dict(inner if isinstance(inner, dict) else definition)
 

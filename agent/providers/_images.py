@@ -1,4 +1,4 @@
-"""Images in conversations: read from records and replies, and formatted as several wires share."""
+"""Images in conversations: read from records and replies, and formatted for several wires."""
 
 from __future__ import annotations
 

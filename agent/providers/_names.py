@@ -1,4 +1,4 @@
-"""Names of tools and of their arguments on the wire, and back: wires accept only some letters, and at most 64."""
+"""Names of tools and of their arguments on the wire, and back: wires accept only some characters, and at most 64."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WireKeys:
 
 
 def _renamed(value: Json, view: SchemaView | None, names: Callable[[str], tuple[str, str]]) -> Json:
-    """Return ``value`` with other keys where the schema has properties. ``names`` returns a key's own name and its new one."""
+    """Return ``value`` with the keys of known properties renamed. ``names`` returns a key's own name and its new one."""
     if view is None:
         return value
     if isinstance(value, list):
@@ -45,9 +45,9 @@ def _renamed(value: Json, view: SchemaView | None, names: Callable[[str], tuple[
 
 
 class WireNames:
-    """Maps each tool's name to one that the wire accepts, and back, and so the names of its arguments.
+    """Maps the names of tools and of their arguments to names that the wire accepts, and back.
 
-    Valid names stay as they are. ``order`` are the tools as they are sent.
+    Valid names stay as they are. ``order`` has the tools' own names in the order of the request.
     """
 
     def __init__(self, names: Iterable[str], keys: Mapping[str, WireKeys] | None = None) -> None:
@@ -80,7 +80,7 @@ class WireNames:
 
 
 def wire_id(call_id: str) -> str:
-    """Return a call id of another wire in a form that every wire accepts: Anthropic limits the letters, OpenAI the length."""
+    """Return a call id of another wire in a form that every wire accepts: Anthropic limits the characters, OpenAI the length."""
     return call_id if _ALLOWED.fullmatch(call_id) else _marked(call_id)
 
 

@@ -32,7 +32,7 @@ _Detail: TypeAlias = tuple[dict[str, Any], dict[str, list[str]]]
 
 _TEXTS = ("text", "summary", "data")
 _SEARCHED = 16
-"""Objects of one index that a piece may continue, the latest ones."""
+"""Number of the latest objects of one index that a piece may continue."""
 
 _refused: dict[str, set[str]] = {}
 """The fields that each server, by host and port, refused in this process."""
@@ -42,7 +42,7 @@ class ReasoningBack:
     """The fields of reasoning that go back to one server: all that a reply carried, until the server refuses one."""
 
     def __init__(self, server: str) -> None:
-        """``server``: host and port. Begins with the fields that it is known to refuse."""
+        """Omit nothing yet, or every field for a server that is known to refuse them. ``server``: host and port."""
         host = server.partition(":")[0].lower()
         is_refusing = any(host == domain or host.endswith(f".{domain}") for domain in _REFUSING)
         self._server = server
@@ -85,7 +85,7 @@ class DetailReader:
         self._found: list[Any] = []
         self._open: dict[int, list[_Detail]] = {}
         self.size = 0
-        """Characters of text that have arrived; an object counts as one more."""
+        """Characters of text that have arrived; each piece counts as one more."""
 
     def feed(self, pieces: Any) -> None:
         for piece in pieces if isinstance(pieces, list) else [pieces]:
@@ -110,7 +110,7 @@ class DetailReader:
         return self._found
 
     def _object_of(self, piece: dict[str, Any]) -> _Detail:
-        """Return the object that a piece continues: of its index, and not of another type or id. Begin one if there is none."""
+        """Return the object that a piece continues: one of its index, without another type or id. Begin one if there is none."""
         opened = self._open.setdefault(piece["index"], [])
         for detail in reversed(opened[-_SEARCHED:]):
             if all(not detail[0].get(key) or not piece.get(key) or detail[0][key] == piece[key] for key in ("type", "id")):

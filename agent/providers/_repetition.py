@@ -16,9 +16,9 @@ _EVERY = 256 * 1024
 _WINDOW = 64 * 1024
 """Characters at the end of a text that are checked."""
 _OF_WORDS, _OF_OTHERS = 20_000, 50_000
-"""Characters that must repeat: fewer for sentences. Zeros in a table or in a dump of a binary file may be many."""
+"""Characters that must repeat, in prose and in other text: a table or a binary dump may have many zeros."""
 _TIMES, _PIECES = 4, 128
-"""The text must repeat as often, and have come in as many pieces: a text in a few pieces was written before it was sent."""
+"""Fewest repetitions, and fewest pieces that they arrived in: a text in a few pieces was written before it was sent."""
 _PROBE, _PLACES = 256, 16
 _WORD = Regex(r"[^\W\d_]{3,}")
 

@@ -113,7 +113,7 @@ def _content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:
 
 
 def _without_id(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the item without its id: by the id, the server would find its stored item and miss the reasoning before it."""
+    """Return the item without its id: with it, the server would look up its stored item and require the reasoning before it."""
     if item.get("type") == "message":
         parts = [part for part in item.get("content") or () if isinstance(part, dict)]
         return {"role": "assistant", "content": "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)}

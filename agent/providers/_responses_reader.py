@@ -109,7 +109,7 @@ class ResponsesReader(EventReader):
             else:
                 output.append(item.item if item.done else _unfinished(item))
         if calls and finish == "stop":
-            finish = "tool_calls"  # the calls themselves decide whether there are calls
+            finish = "tool_calls"  # a reply has calls if it contains any, whatever its finish reason
         native = {"id": "" if self.cut else self.response_id, "output": output}
         text = "".join(item.text() for item in self._items if item.kind == "message")
         images = drawn_in(item.item.get("result") for item in self._items if item.kind == "image_generation_call")

@@ -182,7 +182,7 @@ class _Incoming(asyncio.Protocol):
     def eof_received(self) -> bool:
         self._has_ended = True
         self._wake()
-        return not self._is_encrypted  # the request may still be being sent
+        return not self._is_encrypted  # the rest of the request may still have to be sent
 
     def connection_lost(self, error: Exception | None) -> None:
         self._has_ended, self._error = True, error

@@ -14,7 +14,7 @@ from toolcrib.contract.types import ToolCall
 
 _log = logging.getLogger(__name__)
 _WORD = Regex(r"(?:^|\s)[A-Za-z]{2,}(?:\s|$)")
-"""A word of prose: behind a mark without a tool's name, it shows that the mark is only mentioned."""
+"""A word of prose: after a mark without a tool's name, it shows that the text only mentions the mark."""
 NOT_TEXT = "it was written as text, but tools are called by the API's own tool calls; make such a call"
 _GOOD_ENDS = ("stop", "tool_calls", "")
 
@@ -29,8 +29,8 @@ class TextCallWatch:
         self._reader: TextReader | None = None
         self._has_calls = False  # the server's own: all text is an answer
         self._unread = ""  # text that the reader did not show yet
-        self._ahead = 0  # its blanks at the beginning that were shown
-        self._due = ""  # text that the reader showed, in one piece with text that it did not
+        self._ahead = 0  # number of blanks at its beginning that were shown
+        self._due = ""  # text that the reader showed while it held back more; emitted with the next piece
         self._lead = ""  # blanks at the beginning of the text, which the reader drops
         self._shown = 0  # characters of the text that were shown, without these blanks
         self._parted = False  # the reader has left text out
@@ -99,7 +99,7 @@ class TextCallWatch:
         return reply if reply.calls and self._ends_with_call(turn, reply) else None
 
     def _ends_with_call(self, turn: ProviderTurn, reply: ParsedReply) -> bool:
-        """Return whether the calls end the text; one that can't be read may be part of the text that was shown."""
+        """Return whether the calls end the text. An unreadable one must name a tool, or contain no word of prose."""
         faulty = [call for call in reply.calls if call.fault is not None]
         if not faulty:
             last = reply.content.rstrip().rpartition("\n")[2]
@@ -131,5 +131,5 @@ def advise(server: str, model: str, *, read: bool) -> None:
 
 
 def reported(call: ToolCall) -> ToolCall:
-    """Return an unreadable call with a fault that names the way out on a native wire."""
+    """Return the call. The fault of an unreadable one asks for the API's own tool calls."""
     return call if call.fault is None else replace(call, fault=f"{NOT_TEXT}. {call.fault}")

@@ -1,6 +1,6 @@
 """Tools as providers accept them: one table of their limits, and schemas that are rewritten to keep within them.
 
-A schema within the limits is sent unchanged. Arguments are checked by the tool's own schema in any case.
+A schema within the limits is sent unchanged. Arguments are always checked against the tool's own schema.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ToolLimits:
     anywhere: frozenset[str] = frozenset()
 
 
-# From the providers' documents, and from the words of their servers' refusals. Other servers of a wire get the same schemas.
+# From the providers' documentation and their servers' error messages. Other servers of a wire get the same schemas.
 ANTHROPIC = ToolLimits(Regex(r"[a-zA-Z0-9_.-]{1,64}"), frozenset({"$ref", "anyOf", "oneOf", "allOf"}))
 OPENAI = ToolLimits(top=frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not"}), anywhere=frozenset({"allOf"}))
 GEMINI = ToolLimits(Regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}"), frozenset({"$ref"}))
@@ -101,7 +101,7 @@ def _renamed(schema: dict[str, Json], names: Mapping[str, str]) -> dict[str, Jso
 def _flattened(schema: dict[str, Json], limits: ToolLimits) -> dict[str, Json]:
     """Return the schema without the keywords that are refused at the top.
 
-    Properties of alternatives become properties of the whole; the description states the alternatives.
+    Properties of alternatives become properties of the whole; the description states the alternatives if they are short.
     """
     options = [one for key in CHOICES if key in limits.top for one in schema.get(key) or () if isinstance(one, dict)]
     kept = {key: value for key, value in schema.items() if key not in limits.top}

@@ -33,7 +33,7 @@ class AnthropicSession(HttpSession):
     """A conversation: ``say`` something, then ``stream_turn``. A failed turn may be retried: only whole turns enter the history.
 
     ``records`` is a stored conversation to resume. ``max_tokens`` limits a reply; ``thinking`` is how many of these tokens the
-    model may think with, None for no thinking. ``extra`` are further fields of every request. Tools, system prompt and the last
+    model may use to think, None for no thinking. ``extra`` are further fields of every request. Tools, system prompt and the last
     user message end in cache breakpoints. A limit that the model refuses is lowered to the one that it names. All methods
     belong to one event loop.
     """
@@ -55,7 +55,7 @@ class AnthropicSession(HttpSession):
         thinking: int | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """Prepare the conversation. Raises ConfigError if ``thinking`` leaves nothing of ``max_tokens``."""
+        """Prepare the conversation. Raises ConfigError if ``thinking`` is too small, or leaves nothing of ``max_tokens``."""
         super().__init__(client, model, stream=stream)
         functions, keys = fitted(map(function_of, tools), ANTHROPIC)
         self._offered = functions

@@ -49,7 +49,7 @@ _NO_TLS = object()
 
 
 def load_early() -> None:
-    """Import the libraries when the running loop is next idle, for a process that will soon send its first request.
+    """Import the libraries in the running loop's next iteration, for a process that will soon send its first request.
 
     Not in a thread: two threads that import at once block each other at every file access, and take longer than one.
     """

@@ -46,7 +46,7 @@ async def list_models(client: HttpClient, seconds: float | None = None) -> tuple
 
 
 async def choose_model(client: HttpClient) -> str:
-    """Return the server's only model. Raises ConfigError, which names some, if there are several."""
+    """Return the server's only model. Raises ConfigError if it has none or several; the message names some."""
     models = await list_models(client)
     if len(models) == 1:
         return models[0]

@@ -33,7 +33,7 @@ _KEY = 8
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model server. ``key_env`` names the variable with the key, never kept here. ``model`` may be "": ask the server."""
+    """A model server. ``key_env`` names the variable that holds the key. ``model`` may be "": ask the server."""
 
     base_url: str
     model: str = ""
@@ -114,7 +114,7 @@ def resolve_endpoint(
 
 
 def read_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
-    """Return the key to send. Raises ConfigError if the variable is empty or no valid header value; never shows it."""
+    """Return the key to send. Raises ConfigError, without the key, if it is empty or not a valid header value."""
     if endpoint.key_env is None:
         return None
     key = environ.get(endpoint.key_env, "").strip()

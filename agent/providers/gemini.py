@@ -86,7 +86,10 @@ class GeminiSession(HttpSession):
         self._contents.user(text, images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
-        """Add the results of a turn, whose content with the calls must end the history (004-15). Raises BadRequest without it."""
+        """Add the results of a turn, and before them the turn's content if the history does not end with it (004-15).
+
+        Raises BadRequest if the turn has no such content.
+        """
         calls = [call.id for call in turn.tool_calls]
         if not self._contents.expects(calls):
             self._contents.model_content(turn.assistant_turn, calls)

@@ -21,7 +21,7 @@ async def describe_models(client: HttpClient, provider: str, environ: Mapping[st
     """Return the models of the client's endpoint. The client's headers become those of ``provider``.
 
     ``environ`` has the key, for details that Ollama and others offer at addresses beside /v1. All of them may take ``seconds``;
-    after that, only the names are returned. Raises a ProviderError kind, and ConfigError if the server has no list.
+    after that, the models are returned without them. Raises a ProviderError kind, and ConfigError if the server has no list.
     """
     known = PROVIDERS[provider]
     session = load(known.wire.session)

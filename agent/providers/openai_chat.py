@@ -25,8 +25,8 @@ class OpenAIChatSession(HttpSession):
     """A conversation: ``say`` something, then ``stream_turn``. A failed turn may be retried: only whole turns enter the history.
 
     ``records`` is a stored conversation to resume. ``extra`` are further fields of every request (temperature, seed, ...). If a
-    server refuses a field that not all know (stream_options, max_tokens, stream, reasoning), the request is repeated without it,
-    and the field is left out from then on. All methods belong to one event loop.
+    server refuses a field that not all know (stream_options, stream, reasoning), the request is repeated without it, and the
+    field is left out from then on; max_tokens is renamed to max_completion_tokens. All methods belong to one event loop.
     """
 
     path = "chat/completions"

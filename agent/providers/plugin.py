@@ -106,7 +106,7 @@ class PluginSession:
 
 
 def _is_for_all(error: BaseException) -> bool:
-    """Return whether an error is Ctrl-C, or the cancellation of this very task."""
+    """Return whether an error is Ctrl-C, GeneratorExit, or the cancellation of this very task."""
     if not isinstance(error, asyncio.CancelledError):
         return isinstance(error, (KeyboardInterrupt, GeneratorExit))
     task = asyncio.current_task()

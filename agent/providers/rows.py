@@ -1,6 +1,6 @@
 """The providers and the wires, one row each. Everything special about a provider is in its row.
 
-A provider on an existing wire needs one row of PROVIDERS. A new wire needs its module, with a session over ``_http_session``,
+A provider on an existing wire needs one row of PROVIDERS. A new wire needs its modules, with a session over ``_http_session``,
 and a row of WIRES. No wire is imported before it is opened.
 """
 
@@ -59,8 +59,9 @@ class Wire:
 class Provider:
     """A provider of models. ``about`` explains its name in the configuration's list; "" if the name is clear.
 
-    ``models`` are prefixes of its models' names, ``hosts`` those of the vendor's own servers. ``lists``: its server may be
-    asked for its models, and may have only one. ``native_tools``: every model at ``hosts`` has native calls.
+    ``models`` are prefixes of its models' names, ``hosts`` the names of the vendor's own hosts. ``lists``: without a configured
+    model, the server is asked for its models, as it may have only one. ``native_tools``: every model at ``hosts`` has native
+    calls.
     """
 
     wire: Wire

@@ -66,7 +66,7 @@ class SseReader:
         return self._cut(chunk)
 
     def _to_end(self, chunk: bytes) -> list[SseEvent]:
-        """Read the rest of an event by the slow path, and the bytes behind it by the fast one."""
+        """Read the rest of an event by the slow path, and the bytes after it by the fast one."""
         found = _END.search(chunk)
         if found is None:
             return self._feed(chunk)

@@ -11,7 +11,7 @@ from toolcrib.contract.dataclass import dataclass
 class Vendor:
     """A vendor, with the variables of its server: PREFIX_BASE_URL (else ``base_url``), PREFIX_MODEL and PREFIX_API_KEY.
 
-    ``root`` is the path that every base of this wire ends in, and that users omit; "" if bases differ. ``bare`` is the path for
+    ``root`` is the path that each base of this wire ends in, which users may omit; "" if bases differ. ``bare`` is the path for
     an address without one. ``more_keys`` are other variables that may hold its key. ``title`` is its display name.
     """
 

@@ -516,7 +516,7 @@ def test_a_small_screen_shows_all_that_a_yes_covers(sit_down: Any, server: ChatS
     assert all(f"folder-{number}" in shown for number in range(14))
     assert "fs.recursive-delete" in shown
     person.process.send("v")
-    person.sees(r"this is the end; V shows all of it\n  ↳ again$")
+    person.sees(r"this is the end; V shows all again$")
     person.process.send("d")
     person.sees("why not")
     person.types("")

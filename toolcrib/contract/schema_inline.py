@@ -9,7 +9,7 @@ from toolcrib.contract.schema_view import CHOICES, NAMED, SchemaView
 from toolcrib.contract.types import Json
 
 _MOST_PARTS = 2000
-"""Parts that are written out. Definitions that use each other could otherwise make millions of them."""
+"""Maximum number of parts that are written out. Definitions that use each other could otherwise make millions of them."""
 _DROPPED = frozenset(
     {"$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs", "definitions", "$vocabulary"}
 )
@@ -23,7 +23,11 @@ _LISTS = frozenset({*CHOICES, "prefixItems"})
 
 
 def inlined(view: SchemaView) -> dict[str, Json]:
-    """Return a schema in Draft 2020-12 without references and ``allOf``. A circular part is cut to its type."""
+    """Return a schema in Draft 2020-12 without references and ``allOf``.
+
+    Circular parts, and parts beyond the maximum number, keep only their types, title and description. A reference that leads
+    nowhere stays.
+    """
     return _Writer().schema(view, {})
 
 

@@ -1,6 +1,6 @@
 """Resolved views of JSON Schemas: references are followed within the schema, ``allOf`` is merged, nothing is ever fetched.
 
-Types, conversion, error texts and the limits of providers all read these views.
+The conversion of arguments, error texts and the adaptation to providers' limits all use these views.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "min
 _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
 Matches: TypeAlias = Callable[[str, str], bool]
 _MOST_CHOICES = 256
-"""Alternatives that are read, of a schema itself; a quarter of that of each alternative, and so on."""
+"""Maximum number of alternatives of a schema that are read; an alternative may have a quarter as many itself, and so on."""
 _MOST_KNOWN = 256
 _NOTHING: Mapping[str, Json] = {"not": {}}
 
@@ -33,8 +33,8 @@ _NOTHING: Mapping[str, Json] = {"not": {}}
 class SchemaView:
     """A schema, resolved one level deep; its parts are resolved on demand, so that circular schemas have views too.
 
-    ``fields`` are its keywords without references and ``allOf``. ``sources`` are the schema itself, and the targets of
-    its references. Threads may share a view.
+    ``fields`` are its keywords, with those of references and ``allOf`` merged in. ``sources`` are the schema itself, and the
+    targets of its references. Threads may share a view.
     """
 
     __slots__ = ("_above", "_choices", "_document", "_known", "_types", "_values", "fields", "sources")
@@ -47,7 +47,7 @@ class SchemaView:
         matches: Matches | None = None,
         above: Sequence[SchemaView] = (),
     ) -> None:
-        """Resolve a schema. ``matches`` says whether a pattern matches a name; without it, patternProperties have no views.
+        """Resolve a schema. ``matches`` checks whether a pattern matches a name; without it, patternProperties have no views.
 
         ``above`` are the views that have this one as an alternative.
         """
@@ -80,7 +80,7 @@ class SchemaView:
     def choices(self, *keys: str) -> list[SchemaView]:
         """Return the views of the alternatives in these keywords: anyOf and oneOf if none is given.
 
-        An alternative that is the schema itself adds nothing and is left out, so that there is an end to alternatives.
+        An alternative that leads back to the schema itself adds nothing and is left out: otherwise, alternatives would never end.
         """
         found: list[SchemaView] = []
         for key in keys or CHOICES:
@@ -212,10 +212,10 @@ class _Document:
         self._index(root, "")
         draft = root.get("$schema") if isinstance(root, Mapping) else None
         self._alone = isinstance(draft, str) and "json-schema.org/draft-0" in draft
-        """True if keywords beside ``$ref`` do not count, as before Draft 2019-09."""
+        """True before Draft 2019-09: keywords next to ``$ref`` do not count, except annotations and ``allOf``."""
 
     def view(self, schema: Json) -> SchemaView:
-        """Return the view of a part, kept if it is a part of the whole schema and not made by merging."""
+        """Return the view of a part. It is kept, unless the part was made by merging."""
         known = self._views.get(id(schema))
         if known is None:
             known = SchemaView(schema, self)
@@ -224,7 +224,7 @@ class _Document:
         return known
 
     def flat(self, schema: Json, sources: dict[int, Json]) -> Mapping[str, Json]:
-        """Return the keywords of a schema, with those of its references and of ``allOf``; ``sources`` gets the references."""
+        """Return the keywords of a schema, with those of its references and of ``allOf``; add their targets to ``sources``."""
         if not isinstance(schema, Mapping):
             return _NOTHING if schema is False else {}
         found: Mapping[str, Json] = {key: one for key, one in schema.items() if key not in REFERENCES and key != "allOf"}
@@ -234,7 +234,7 @@ class _Document:
                 continue
             target = self._find(reference, schema)
             if target is None:
-                found = {**found, key: reference}  # it leads nowhere
+                found = {**found, key: reference}  # the reference leads nowhere
             if target is None or id(target) in sources:
                 continue
             if self._alone:
@@ -247,7 +247,7 @@ class _Document:
         return found
 
     def _find(self, reference: str, near: Mapping[str, Json]) -> Json:
-        """Return the schema that a reference leads to, None if it is not in this one."""
+        """Return the schema that a reference leads to, None if it leads out of the whole schema or nowhere."""
         uri, fragment = urldefrag(urljoin(self._bases.get(id(near), ""), reference))
         if fragment and not fragment.startswith("/"):
             return self._targets.get(f"{uri}#{fragment}")
@@ -281,7 +281,7 @@ class _Document:
 
 
 def _merged(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the keywords of a schema that demands what both demand; for texts, the first counts."""
+    """Return the keywords of a schema that demands what both schemas demand; for others, such as titles, the first counts."""
     both = {**other, **one}
     for key in one.keys() & other.keys():
         if one[key] != other[key]:
@@ -318,7 +318,7 @@ def _is_same(one: Json, other: Json) -> bool:
 
 
 def _common_types(narrowings: Iterable[set[str]]) -> frozenset[str]:
-    """Return the types in all sets; empty sets, and types that contradict the first ones, do not count."""
+    """Return the types in all sets; empty sets, and sets without a type in common with the ones before, do not count."""
     found: set[str] = set()
     for one in narrowings:
         one = one & set(TYPES)

@@ -311,7 +311,7 @@ class PromptPages:
         """Return the next page, or the rest. At the end, return a note, preceded by all lines if ``whole``."""
         if self.unseen:
             return self._take(len(self._lines) if whole else self._page)
-        return [*(self._lines if whole else ()), *self._note(f"this is the end; {self._everything} shows all of it again")]
+        return [*(self._lines if whole else ()), *self._note(f"this is the end; {self._everything} shows all again")]
 
     def _take(self, count: int) -> list[PromptRow]:
         end = min(self._at + count, len(self._lines))

@@ -105,7 +105,7 @@ async def _handled(current: CallInProgress) -> ToolResult:
 
 
 def _let_pass(current: CallInProgress, task: asyncio.Task[Any] | None, error: BaseException) -> None:
-    """Raise the error again if it must not end with the handler; a GeneratorExit that the handler raised ends with it."""
+    """Raise the error again, unless it becomes the call's result. A GeneratorExit does so only if the handler raised it."""
     if isinstance(error, GeneratorExit) and (current.inline or _runs(task)):
         return
     current.let_pass(error)
@@ -116,7 +116,7 @@ def _task(current: CallInProgress) -> asyncio.Task[Any] | None:
 
 
 def _runs(task: asyncio.Task[Any] | None) -> bool:
-    """Return whether ``task`` runs now. If not, its coroutine is closed."""
+    """Return whether ``task`` runs now. If not, its coroutine is being closed."""
     try:
         return asyncio.current_task() is task
     except RuntimeError:  # no loop runs

@@ -65,13 +65,14 @@ async def run_batch(
     Adjacent parallel_safe calls are gated one by one and then run together. Any other call is gated right before it runs, because
     an earlier one may have changed its effects. After an ended run or an interrupt the rest is not started, and gets a result
     that says this. If ``scope.suspends`` and no user can be asked now, a call that needs an answer is parked with its ticket.
-    Later calls are still gated. They run, parallel_safe or not, if their effects do not overlap with an unsettled earlier call,
-    else they wait (``must_wait``), as does a call of a tool of kind other without declared effects. Actions that plugins
-    scheduled run at the end.
+    Later calls are still gated. They run, parallel_safe or not, if their effects do not overlap with those of an unsettled
+    earlier call; else they wait (``must_wait``). A call of a tool of kind other without declared effects waits too. Actions that
+    plugins scheduled run at the end.
 
-    ``turn`` names the model's reply, for the ledger. ``since``: a process that died may have started the calls. The ledger, in
-    which ``Store.recover`` has ended the unfinished ones, then has their outcomes; no call that may have had effects runs again.
-    Records with the same ids from another turn do not count (``CallRecord.is_of``).
+    ``turn`` names the model's reply, for the ledger. ``since``: a process that died may have started the calls, after this
+    time. The ledger, in which ``Store.recover`` has ended the unfinished ones, then has their outcomes. A call that may have had
+    effects runs again only if its tool is repeatable. Records with the same ids from another turn do not
+    count (``CallRecord.is_of``).
 
     ``on_start`` is called when a call starts or continues with an answer. Raises LeaseLost.
     """
@@ -133,7 +134,7 @@ class _Batch:
         self.on_done = on_done
         self.turn = turn
         self.unsettled: list[BatchCall] = []
-        """Calls before the one that is taken up now that are parked or wait."""
+        """Calls before the current one that are parked or wait."""
 
     async def advance(self) -> None:
         stopped = ""
@@ -301,7 +302,7 @@ class _Batch:
     # -- after a process died ------------------------------------------------------------------------------------
 
     async def catch_up(self, since: float) -> None:
-        """Take the outcomes of calls that another process had started from the ledger."""
+        """Take from the ledger the outcomes of calls that another process had started."""
         for item in self.calls:
             known = None if item.executed is not None else await self._known(item)
             if known is None or not (item.tickets or known.is_of(self.turn, since)):

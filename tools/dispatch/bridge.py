@@ -1,4 +1,4 @@
-"""Bridges from sync to async: three, chosen by the caller's thread and loop (003-22).
+"""Three bridges from sync to async, chosen by the caller's thread and loop (003-22).
 
 - The main thread with no loop running: one persistent loop, so that cached async clients stay alive between calls.
 - Inside a running loop: a disposable thread with ``asyncio.run``.
@@ -69,7 +69,7 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def by_hand(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that only awaits calls that block without a loop, as a store does. For a thread without a loop."""
+    """Run a coroutine that never suspends, in a thread without a loop. A store's coroutines block there instead."""
     try:
         coroutine.send(None)
     except StopIteration as stop:

@@ -1,4 +1,4 @@
-"""Hooks through pluggy, which keeps specs, order and plugins. Calls are made here, each plugin isolated from the others."""
+"""Hooks through pluggy, which keeps specs and plugins. toolcrib itself orders and calls them, each plugin isolated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DECIDING = frozenset({"tool_gate", "on_answer"})
 class HookManager(pluggy.PluginManager):
     """pluggy's manager with toolcrib's hooks, called in its own order (``in_order``).
 
-    ``generation`` grows when a plugin is added or removed, for caches.
+    ``generation`` grows when plugins are added, removed or ranked, for caches.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class HookManager(pluggy.PluginManager):
 
 
 def _is_pythons(name: str) -> bool:
-    """Return whether every object has such a name. No hook does, and pluggy is slow to find out."""
+    """Return whether a name is one of Python's own, such as ``__init__``. No hook has one, and pluggy is slow to find out."""
     return name.startswith("__") and name.endswith("__")
 
 

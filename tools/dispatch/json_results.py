@@ -1,4 +1,4 @@
-"""Result texts for the synchronous interface, which returns JSON (003-19, 003-20, 003-21). Each failure is one ToolResult."""
+"""Results as JSON text, for models and the synchronous interface (003-19, 003-20, 003-21). Each failure is one ToolResult."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def as_json(executed: ExecutedCall) -> str:
 
 
 def images_of(executed: ExecutedCall) -> Sequence[Image]:
-    """Return the images for the model beside that text; none for an unsuccessful call (004-21)."""
+    """Return the images for the model beside the text of ``as_json``; none for an unsuccessful call (004-21)."""
     return executed.result.images if executed.result.is_success else ()
 
 

@@ -13,8 +13,8 @@ from toolcrib.contract.entry import ToolEntry
 class Reach:
     """The effects of a call. ``effects`` is None if unknown, which counts as anything.
 
-    ``acts``: its tool changes the world, so no declared effects does not mean none: its kind is edit or execute, or its kind is
-    other and it declares neither effects nor that it changes nothing.
+    ``acts``: the call may change something even if it has no declared effects. Its tool is unknown, or of kind edit or execute,
+    or of kind other and declares neither effects nor that it changes nothing.
     """
 
     effects: Sequence[Effect] | None

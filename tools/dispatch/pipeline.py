@@ -80,8 +80,8 @@ class Dispatcher:
     def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
         """Run one call from any sync code, even inside a running loop. ``extra``: keywords for the handler.
 
-        They override the scope's keywords (``CallScope.extra``). The call itself never raises; Ctrl-C is raised again after it
-        was ended.
+        They override the scope's keywords (``CallScope.extra``). Errors become the call's result. Raises LeaseLost, and Ctrl-C
+        again after the call was ended.
         """
         plan = self._plan(call.name)
         waits = scope.asker_is_async or scope.ledger is not None or scope.tickets is not None or scope.snapshots is not None
@@ -144,7 +144,7 @@ class Dispatcher:
         return _begin(call, scope, extra, inline=False, offload=True)
 
     async def prepare_only(self, current: CallInProgress) -> ExecutedCall | None:
-        """Prepare a call without running it, which sets ``ctx.effects``. Return what ended it if it cannot run."""
+        """Prepare a call without running it, which sets ``ctx.effects``. Return its end if it cannot run."""
         try:
             await self._look_at(current)
         except BaseException as error:
@@ -176,7 +176,7 @@ class Dispatcher:
     async def gate(
         self, current: CallInProgress, answered: tuple[SuspendTicket, Answer | None] | None = None
     ) -> ExecutedCall | None:
-        """Prepare, and ask the gates. Return None if the call may run, else its end, or that it waits.
+        """Prepare, and ask the gates. Return None if the call may run, else the ended or waiting call.
 
         ``answered``: continue with this ticket and its answer; with None as the answer, the user is asked now.
         """
@@ -237,7 +237,7 @@ class Dispatcher:
         current.prepared = True
 
     def _prepare(self, current: CallInProgress) -> Any:
-        """Resolve the effects that the tool declares, perhaps as an awaitable. Raises ToolError if the call cannot run."""
+        """Check the call, and return its declared effects, perhaps as an awaitable. Raises ToolError if the call cannot run."""
         call, scope, plan = current.call, current.scope, current.found or self._plan(current.call.name)
         if call.fault is not None:
             raise InvalidArguments(f"the call is unreadable: {call.fault}; send it again")

@@ -81,11 +81,11 @@ class CallInProgress:
     opened: bool = False
     """True when the ledger has a record of it."""
     opening: bool = False
-    """True while the record is being made, and after that was interrupted, when the record may exist."""
+    """True once recording has begun. If that was interrupted, the record may exist."""
     begun: bool = False
     """True when its handler may have done something; from the start if a process that ended ran it before."""
     parked: bool = False
-    """True while the record is SUSPENDED from before this object."""
+    """True while the ledger's record, which is older than this object, is still SUSPENDED."""
     trial: bool = False
     """True if it is only gated as a trial: the ledger records a suspension or an end, but not that it may run."""
     ended: ExecutedCall | None = None
@@ -111,7 +111,7 @@ class CallInProgress:
         return task is not None and task.cancelling() > 0
 
     def let_pass(self, error: BaseException) -> None:
-        """Raise the error again if it must not end with a handler or hook: Ctrl-C, or the cancellation of this call."""
+        """Raise the error again if it must not stop here: Ctrl-C, GeneratorExit, or the cancellation of this call."""
         if isinstance(error, (KeyboardInterrupt, GeneratorExit)) or (
             isinstance(error, asyncio.CancelledError) and self.is_cancelled
         ):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Asker: TypeAlias = Callable[[SuspendTicket, ToolCallContext], "Answer | Awaitable[Answer | None] | None"]
-"""A function of an interface that asks the user, sync or async. None means no answer, which is a denial."""
+"""A function of an interface that asks the user, sync or async. None means no answer: the call is parked or denied."""
 
 
 _CLOSE_LIMIT = 5.0
@@ -51,9 +51,9 @@ class Limits:
     """Limits in seconds and characters."""
 
     handler_seconds: float = 300.0
-    """Limit of async handlers that declare no ``timeout`` of their own."""
+    """Limit of handlers without a ``timeout`` of their own: async ones, and sync ones that run in a thread."""
     gate_seconds: float = 10.0
-    """Limit of async hooks and of plugins' synchronous gates. A later gate blocks the call; a later observer is ignored."""
+    """Limit of async hooks and of plugins' synchronous gates. A late gate blocks the call; a late observer is ignored."""
     answer_seconds: float | None = None
     """Limit of a user's answer to a prompt; after that the call is denied. None: no limit."""
     park_seconds: float | None = None
@@ -134,7 +134,7 @@ class CallScope:
     profile: str = ""
     """The configuration's profile, as used for the state."""
     dispatcher: CallRunner | None = None
-    """The dispatcher of calls that another dispatcher's synchronous interface passes on; None for that one itself."""
+    """Runs this session's calls that come through a synchronous interface; None for the interface's own dispatcher."""
     keep_spill: bool = False
     """True if a non-empty spill folder outlives the scope, because the user was given a path in it."""
 
@@ -154,7 +154,7 @@ class CallScope:
         self._state_lock = threading.Lock()
         self._closed = False
         self.running: set[asyncio.Task[Any]] = set()
-        """Tasks that ``interrupt`` cancels; each is added and taken out by itself."""
+        """Tasks that ``interrupt`` cancels, while they run."""
         self.asking: set[str] = set()
         """Tickets that a user is being asked about."""
         self._resuming: set[str] = set()
@@ -164,7 +164,7 @@ class CallScope:
         """Text of the store's error that was logged last, until the ledger takes something again."""
         self.cancelled = False
         self.calls: list[None] = []
-        """An element for each call that runs, where the owner of the scope closes unused ones."""
+        """One element for each running call, if the owner closes scopes without calls."""
 
     @property
     def environment(self) -> Environment:

@@ -132,7 +132,7 @@ def _checked(current: CallInProgress, given: Given) -> dict[tuple[StateScope, st
 
 
 async def _write(current: CallInProgress, change: _Change) -> StateWrite:
-    """Return the write, to apply if no other call writes meanwhile. Raises like ``keep_state``."""
+    """Return the write, with the version that it must replace, if any. Raises like ``keep_state``."""
     key, scope, updates = change.key, current.scope, isinstance(change.by, StateUpdate)
     owner = _owner(scope, key.scope)
     if owner is None:

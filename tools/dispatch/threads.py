@@ -141,7 +141,7 @@ class _Job:
         error: BaseException | None = None
         try:
             value = self._context.run(self._function, *self._args)
-        except (StopIteration, GeneratorExit) as stop:  # a future refuses the one, and a task would be closed by the other
+        except (StopIteration, GeneratorExit) as stop:  # a future refuses StopIteration; GeneratorExit would close a task
             error = RuntimeError(f"{type(stop).__name__}: {stop}")
         except BaseException as raised:
             error = raised

@@ -9,9 +9,9 @@ from tools.dispatch.progress import CallInProgress
 
 
 def placed(current: CallInProgress, result: ToolResult) -> ToolResult:
-    """Return ``result`` with its environment's name: in its data, text or error for the model, and in the user's view.
+    """Return ``result`` with its environment's name: in its data, text or error, and in its views.
 
-    A result with its own ``data["where"]`` is unchanged, as is text that is JSON.
+    A result with its own ``data["where"]`` is unchanged, as is text that looks like JSON.
     """
     if not current.ctx.used_environment or not is_elsewhere(where := current.scope.where):
         return result

@@ -124,7 +124,7 @@ def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
     servers = [server for server in wizard.found.servers if server.models]
     sensible = [_of_server(server) for server in servers] + [_of_vendor(name) for name in wizard.found.keys]
     if not asks and not is_set and len(sensible) == 1:
-        wizard.person.print_text("using the only model that was detected")
+        wizard.person.print_text("using the only server or key that was detected")
         return sensible[0]
     options: list[Option[ModelRequest | None]] = [Option(f"current: {_words(wizard, now)}", now)] if is_set else []
     options += [Option(f"{one.kind} at {one.base_url}: {names(one.models)}", _of_server(one)) for one in servers]

@@ -132,7 +132,7 @@ def test_pages_show_all_of_a_long_call_once() -> None:
         seen += pages.next()
     assert [line for line in seen if line.startswith(BAR)] == [f"{BAR}line {number}" for number in range(100)]
     assert seen[-1] == "  ! this is the end"
-    assert pages.next() == ["  ! this is the end; v all shows all of it again"]
+    assert pages.next() == ["  ! this is the end; v all shows all again"]
     assert pages.unseen == 0  # answers count from now on, also if the user reads it again
     assert len(pages.next(whole=True)) == 102
 

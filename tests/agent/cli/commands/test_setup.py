@@ -49,7 +49,7 @@ def test_a_found_server_is_tried_and_written_with_comments_kept(setup: Any, serv
         f'# mine\ntools:\n  timeout: 45  # long\n\nmodel:\n  name: "test-model"\n  base_url: "{server.base_url}"\n'
     )
     assert f"found a model server at {server.base_url}, models: test-model" in done.out
-    assert "the only model that was detected" in done.out
+    assert "the only server or key that was detected" in done.out
     assert "✓ it called a tool natively, after 0." in done.out
     assert 'and wrote "Here."' in done.out
     assert f'wrote to {file()}:\n  model.name: "" -> "test-model"\n  model.base_url: "" -> "{server.base_url}"\n' in done.out
