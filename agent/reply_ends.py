@@ -38,7 +38,7 @@ REPEATED = ReplyEnd(
     "repeated",
     "repetition",
     "the reply with this call repeated itself and was cut off ({how}), so none of its calls was run",
-    "the server cut off the reply because it repeated itself; use other words, or another model",
+    "the server cut off the reply because it repeated itself; rephrase the task, or use another model",
     is_capped=True,
 )
 FILTERED = ReplyEnd(

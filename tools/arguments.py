@@ -72,7 +72,7 @@ def _outer_reference(schema: Json) -> tuple[Sequence[str | int], str] | None:
             return path, f"{reference[:200]!r} is not a known draft of JSON Schema; leave it out, or use {_USUAL_DRAFT}"
         if uri not in ids:
             return path, (
-                f"{reference[:200]!r} leads out of the schema and is not fetched; "
+                f"{reference[:200]!r} points outside the schema and is not fetched; "
                 "put its target into $defs and refer to it as '#/$defs/NAME'"
             )
     return None

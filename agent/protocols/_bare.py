@@ -154,7 +154,7 @@ def _tagged_arguments(name: str, text: str, known: Definitions) -> list[ToolCall
     calls = read_body(text if _INVOKE.match(text) else f'<invoke name="{name}">{text}</invoke>', known)
     calls = [replace(call, name=known.own(call.name)) for call in calls]
     if any(call.name != name for call in calls if call.fault is None):
-        return [faulty(name, text, f"the message is to {name}, but the call in it is of another tool")]
+        return [faulty(name, text, f"the message is to {name}, but the call in it is for another tool")]
     return calls
 
 

@@ -115,7 +115,7 @@ class CodeState:
 
     @property
     def in_sentence(self) -> bool:
-        """Return whether this line has an unfinished sentence so far, which ends with a blank or an opening parenthesis."""
+        """Return whether this place is within a sentence on its line, after a blank or an opening parenthesis."""
         before = self.last
         if before[-1:] not in (" ", "\t", "(") or not before.strip():
             return False

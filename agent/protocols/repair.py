@@ -101,7 +101,7 @@ def once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"{text} is a too large number")
+        raise ValueError(f"{text} is too large a number")
     return number
 
 

@@ -176,7 +176,7 @@ def _kind(status: int, fields: Mapping[str, Any], said: str) -> tuple[type[Provi
     if status >= 500 or status in (408, 425, 498):
         return Overloaded, "failed with a server error; retrying may help"
     if status == 413:
-        return BadRequest, "refused the request: a part of it is too large, or all of it for the server or a proxy"
+        return BadRequest, "refused the request: it, or a part of it, is too large for the server or a proxy"
     if status >= 400:
         return BadRequest, "refused the request"
     if re.search(r"overloaded|unavailable|server_error|internal|timeout", marks, re.IGNORECASE):

@@ -1,7 +1,8 @@
 """Tool definitions as Gemini's functionDeclarations.
 
-``parametersJsonSchema`` accepts JSON Schema unchanged, so it is used. Older servers know only ``parameters``, which accepts a
-part of OpenAPI and refuses the whole request for any other key: for them the schema is rewritten and loses detail.
+``parametersJsonSchema`` accepts nearly all of JSON Schema (see ``_tool_schemas``), so it is used. Older servers know only
+``parameters``, which accepts a part of OpenAPI and refuses the whole request for any other key: for them the schema is
+rewritten and loses detail.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ class HttpLimits:
     """Limits in seconds, in bytes of a decoded body, and in characters of its content.
 
     ``first_byte`` is the wait for a reply to begin, and then for more of it. Comments, empty events, white space and pieces of
-    an incomplete event only keep the connection alive; they do not count as content. It is five minutes, as a slow machine may
-    read a long prompt for minutes before the first token. ``between`` is the longest silence within a reply that has begun. It
-    is as long, as some servers send nothing while they write a whole tool call. ``total`` limits the whole reply to an hour,
-    enough for such a machine to write ten thousand tokens.
+    an incomplete event only keep the connection alive; they do not count as content. The default is five minutes, because a
+    slow machine may read a long prompt for minutes before the first token. ``between`` is the longest silence within a reply
+    that has begun. Its default is the same, because some servers send nothing while they write a whole tool call. ``total``
+    limits the whole reply. Its default is an hour, enough for such a slow machine to write ten thousand tokens.
     """
 
     connect: float = 10.0

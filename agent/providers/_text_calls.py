@@ -125,7 +125,7 @@ class TextCallWatch:
 
 def advise(server: str, model: str, *, read: bool) -> None:
     """Log that a model wrote a call as text, and how to avoid that."""
-    how = "toolcrib ran it" if read else "toolcrib could not read it and reported that to the model"
+    how = "toolcrib read it" if read else "toolcrib could not read it and reported that to the model"
     text = "%s wrote a tool call as text, which %s did not recognize; %s. If that happens often, use --provider text"
     _log.warning(text, model, server, how)
 

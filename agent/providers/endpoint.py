@@ -114,13 +114,13 @@ def resolve_endpoint(
 
 
 def read_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
-    """Return the key to send. Raises ConfigError, without the key, if it is empty or not a valid header value."""
+    """Return the key to send. Raises ConfigError, which never shows it, if it is empty or not a valid header value."""
     if endpoint.key_env is None:
         return None
     key = environ.get(endpoint.key_env, "").strip()
     if not key:
         whose = endpoint.server or "the provider"
-        raise ConfigError(f"the environment variable {endpoint.key_env} is not set; it must have the key for {whose}")
+        raise ConfigError(f"the environment variable {endpoint.key_env} is not set; set it to the key for {whose}")
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(f"{endpoint.key_env} does not contain a key: it has spaces or special characters")
     return key

@@ -102,7 +102,8 @@ def name_for_model(model: str, environ: Mapping[str, str]) -> str:
 def find_target(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, str]) -> ModelTarget:
     """Return the target: the request comes first, then the environment, then the configuration. Raises ConfigError with a fix.
 
-    A server that is configured for one provider is not used for another vendor. Names of plugins' providers are not checked here.
+    A server that is configured for one provider is not used for a provider of another vendor. Names of plugins'
+    providers are not checked here.
     """
     name = _name(wanted, configured, environ)
     if name == MANUAL:

@@ -87,7 +87,7 @@ class PluginSession:
             with self._named():
                 await self._session.close()
         except ToolcribError as error:
-            _log.error("%s (as it was closed)", error)
+            _log.error("%s (while it was being closed)", error)
 
     @contextmanager
     def _named(self, ours: Sequence[BaseException] = ()) -> Iterator[None]:

@@ -39,7 +39,7 @@ class Level(enum.StrEnum):
 def refused(schema: Any) -> None:
     own = ToolRegistry()
     own.attach(lambda name, args, **more: "{}", check_schema)
-    with pytest.raises(RegistrationError, match="leads out of the schema"):
+    with pytest.raises(RegistrationError, match="points outside the schema"):
         own.register("t", "t", {"description": "d", "parameters": {"type": "object", **schema}}, lambda args: 1)
 
 

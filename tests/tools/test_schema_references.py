@@ -282,7 +282,7 @@ def test_a_tool_of_a_function_is_refused_as_well(outside: Outside, registry: Too
         return str(where)
 
     describe.__annotations__["where"] = model
-    with pytest.raises(RegistrationError, match="leads out of the schema"):
+    with pytest.raises(RegistrationError, match="points outside the schema"):
         tool(toolset="t", registry=registry)(describe)
     assert outside.is_untouched
 

@@ -281,7 +281,7 @@ class _Document:
 
 
 def _merged(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the keywords of a schema that demands what both schemas demand; for others, such as titles, the first counts."""
+    """Return the keywords of a schema that demands what both demand; of keywords that cannot be merged, the first counts."""
     both = {**other, **one}
     for key in one.keys() & other.keys():
         if one[key] != other[key]:

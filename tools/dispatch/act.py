@@ -97,7 +97,7 @@ async def _handled(current: CallInProgress) -> ToolResult:
     except TimeoutError as error:
         if error.args != (LIMIT,):
             return failed(name, error, inside=True)
-        late = Timeout(f"no result within {seconds:g} s; it was stopped and may have done part of its work")
+        late = Timeout(f"no result within {seconds:g} s; it may have done part of its work, or may still be running")
         return failed(name, late, inside=True)
     except BaseException as error:  # 003-19: whatever it raises becomes its result
         _let_pass(current, task, error)
@@ -105,7 +105,7 @@ async def _handled(current: CallInProgress) -> ToolResult:
 
 
 def _let_pass(current: CallInProgress, task: asyncio.Task[Any] | None, error: BaseException) -> None:
-    """Raise the error again, unless it becomes the call's result. A GeneratorExit does so only if the handler raised it."""
+    """Raise Ctrl-C, a cancellation or a GeneratorExit again, but not a GeneratorExit that the handler itself raised."""
     if isinstance(error, GeneratorExit) and (current.inline or _runs(task)):
         return
     current.let_pass(error)

@@ -100,7 +100,7 @@ def _place(key: StateKey[Any] | str) -> object:
 
 
 def _checked(answer: object) -> After:
-    """Return a copy that the plugin can't change. Raises TypeError or ValueError, or what reading the answer raises."""
+    """Return a checked copy. Raises TypeError or ValueError, or what reading the answer raises."""
     if not isinstance(answer, After):
         raise TypeError(f"{type(answer).__name__}; return an After or None")
     state, events, later = dict(answer.state), tuple(answer.events), tuple(answer.later)

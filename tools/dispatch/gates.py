@@ -46,7 +46,7 @@ async def decide(current: CallInProgress, answers: list[tuple[Hook, object]] | N
                 stopped = await suspend(current, ticket)
                 if stopped is not None:
                     return stopped
-    raise Denied("asked about too often without a decision")
+    raise Denied("the call was suspended too often without a decision")
 
 
 async def foresee(current: CallInProgress) -> Decision | None:
@@ -287,9 +287,9 @@ async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer)
                 await current.await_value(heard, current.scope.limits.gate_seconds)
         except BaseException as error:
             current.let_pass(error)
-            current.log_failure(error, "%r could not take the answer to %s", hook.plugin, name)
+            current.log_failure(error, "%r failed to handle the answer to %s", hook.plugin, name)
             return failed(
-                name, Denied(f"{hook.plugin!r} could not take the answer ({error}), so the call is not run"), inside=False
+                name, Denied(f"{hook.plugin!r} failed to handle the answer ({error}), so the call is not run"), inside=False
             )
     if answer.action == "cancel":
         return failed(name, Cancelled(answer.reason or "cancelled by the user"), inside=False)

@@ -240,7 +240,7 @@ class Dispatcher:
         """Check the call, and return its declared effects, perhaps as an awaitable. Raises ToolError if the call cannot run."""
         call, scope, plan = current.call, current.scope, current.found or self._plan(current.call.name)
         if call.fault is not None:
-            raise InvalidArguments(f"the call is unreadable: {call.fault}; send it again")
+            raise InvalidArguments(f"the call was not run: {call.fault}; send it again")
         if plan is None:
             raise NotFound(self._unknown(call.name, scope))
         if scope.granted is not None and call.name not in scope.granted:

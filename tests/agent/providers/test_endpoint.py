@@ -59,7 +59,7 @@ def test_a_key_goes_to_its_own_host_only(
         (("localhost:8000/v1", "x", None), {}, "write a full address"),
         (("https://user:pw@a.example", "x", None), {}, "name or password"),
         (("https://a.example:port", "x", None), {}, "--base-url is not an address"),
-        (("https://a.example", "x", "NOPE"), {}, "NOPE is not set; it must have the key for a.example"),
+        (("https://a.example", "x", "NOPE"), {}, "NOPE is not set; set it to the key for a.example"),
         (("https://a.example", "x", "BAD"), {"BAD": "se cret"}, "BAD does not contain a key"),
         ((None, "x", None), {}, "no server is configured"),
     ],

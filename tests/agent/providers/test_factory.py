@@ -187,7 +187,7 @@ def test_a_plugins_factory_gets_plain_values_and_its_faults_are_told_without_the
         open_session(target, ProviderOpening(), {"MINE": "secret"}, plugins={"mine": broken})
     with pytest.raises(ConfigError, match="not a ProviderSession: it has no say"):
         open_session(target, ProviderOpening(), {"MINE": "secret"}, plugins={"mine": lambda **fields: object()})
-    with pytest.raises(ConfigError, match="MINE is not set; it must have the key for the provider"):
+    with pytest.raises(ConfigError, match="MINE is not set; set it to the key for the provider"):
         open_session(target, ProviderOpening(), {}, plugins={"mine": factory})
 
 

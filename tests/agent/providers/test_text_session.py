@@ -144,7 +144,7 @@ def test_000_30_x_1_x_8_what_can_not_be_run_is_answered() -> None:
     async def drive(session: TextSession) -> Any:
         session.say("hi")
         turn = await session.stream_turn(lambda event: None)
-        results = [ToolResult.error(call.name, f"the call is unreadable: {call.fault}") for call in turn.tool_calls]
+        results = [ToolResult.error(call.name, f"the call was not run: {call.fault}") for call in turn.tool_calls]
         executed = [
             ExecutedCall(call, result, ToolCallStatus.FAILED) for call, result in zip(turn.tool_calls, results, strict=True)
         ]

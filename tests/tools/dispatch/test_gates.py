@@ -212,7 +212,7 @@ def test_a_gate_that_can_not_take_the_answer_closes(bench: Any) -> None:
     bench.tool("t", never)
     bench.scope.asker = lambda given, ctx: Answer(given.id, payload={"approved": True})
     bench.plugin("forgetful", tool_gate=asks_once(), on_answer=lambda answer: 1 / 0)
-    assert "'forgetful' could not take the answer (division by zero), so the call is not run" in bench.text("t")["error"]
+    assert "'forgetful' failed to handle the answer (division by zero), so the call is not run" in bench.text("t")["error"]
 
 
 def test_a_gate_that_asks_for_ever_is_closed(bench: Any) -> None:
