@@ -95,7 +95,7 @@ def turn_record(
 
 
 def begun_since(record: Record | Mapping[str, Any]) -> float:
-    """Return the earliest time at which the reply's calls can begin, for ledger entries without a turn (``CallRecord.is_of``).
+    """Return the earliest time that the reply's calls can begin, for ledger entries without a turn (``CallRecord.is_of``).
 
     Returns infinity for a reply with a turn id: entries without a turn are never its results.
     """

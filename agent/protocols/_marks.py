@@ -138,7 +138,7 @@ class SpokenMarks:
         return True
 
     def _counts(self, mark: str, *, blank: bool) -> bool:
-        """Return whether a mark counts: those that people also write, such as ``<s>`` and ``<answer>``, often do not."""
+        """Return whether a mark counts: marks that people also write, such as ``<s>`` and ``<answer>``, often do not."""
         if mark == _fences.STRIKE:
             self._strikes += 1
             return False

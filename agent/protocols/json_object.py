@@ -168,7 +168,7 @@ class JsonObjectReader:
     def _final(self, value: dict[str, Any], reasoning: str) -> ParsedReply:
         final = value["final"]
         if value.keys() - {"thought", "final"} or not isinstance(final, dict) or final.keys() != {"content"}:
-            raise _RefusedError("invalid_protocol", 'Invalid protocol: a final answer is {"final": {"content": ...}} and nothing else')
+            raise _RefusedError("invalid_protocol", 'Invalid protocol: a final answer is {"final": {"content": ...}} only')
         content = final["content"]
         text = content if isinstance(content, str) else "" if content is None else json.dumps(content, ensure_ascii=False)
         events = [StreamEvent("assistant_delta", text)] if text else []
@@ -176,7 +176,7 @@ class JsonObjectReader:
 
     def _action(self, action: Any) -> ToolCall:
         if not isinstance(action, dict) or action.keys() != {"tool", "args"} or not isinstance(action["tool"], str):
-            raise _RefusedError("invalid_protocol", 'Invalid protocol: an action is {"tool": string, "args": object} and nothing else')
+            raise _RefusedError("invalid_protocol", 'Invalid protocol: an action is {"tool": string, "args": object} only')
         tool, args = action["tool"], action["args"]
         if tool not in self._known:
             named = ", ".join(self._known.tools) or "none"

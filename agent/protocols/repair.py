@@ -91,7 +91,7 @@ def _strict(text: str) -> Json:
 
 
 def once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Return an object of these pairs. Raises ValueError for a repeated key, as parsers disagree on which one counts."""
+    """Return an object of these pairs. Raises ValueError for a repeated key, as parsers disagree about the one that counts."""
     value = dict(pairs)
     if len(value) < len(pairs):
         raise ValueError("a key is there twice")

@@ -69,7 +69,7 @@ class AnthropicSession(HttpSession):
             raise ConfigError(f"a thinking budget of {thinking} tokens is too small: give at least {_MIN_THINKING}, or none")
         self._max_tokens = max_tokens or max(MAX_TOKENS, 2 * (thinking or 0))
         if thinking is not None and self._max_tokens <= thinking:
-            raise ConfigError(f"max_tokens is {self._max_tokens} and includes the thinking tokens; set it to more than {thinking}")
+            raise ConfigError(f"max_tokens is {self._max_tokens} and includes thinking; set it to more than {thinking}")
         self._thinking = thinking
         self._without_thinking = False  # until the user's next message
         self._extra = dict(extra or {})

@@ -70,7 +70,7 @@ async def run_batch(
     plugins scheduled run at the end.
 
     ``turn`` names the model's reply, for the ledger. ``since``: a process that died may have started the calls, after this
-    time. The ledger, in which ``Store.recover`` has ended the unfinished ones, then has their outcomes. A call that may have had
+    time. ``Store.recover`` has ended the unfinished ones in the ledger, which then has their outcomes. A call that may have had
     effects runs again only if its tool is repeatable. Records with the same ids from another turn do not count
     (``CallRecord.is_of``).
 
