@@ -60,7 +60,7 @@ async def said(session: Session) -> list[str]:
 async def test_a_message_that_was_said_before_is_not_asked_again(crib: Crib) -> None:
     session = await opened(crib, "one", "two")
     assert (await session.ask("go", key="k")).text == "one"
-    with pytest.raises(ToolcribError, match="sent before"):
+    with pytest.raises(ToolcribError, match="already sent"):
         await session.ask("go", key="k")
     await session.close()
 
