@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from .chain import START, TORN, digest_of, files_of, head_of, number_of, read_head
 
-HELP = "check whether an audit log is complete"
+HELP = "check whether an audit log is intact"
 
 
 class ChainReport(NamedTuple):
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     for problem in found.problems:
         print(f"BROKEN: {problem}")  # noqa: T201 - a command's output
     if not found.problems:
-        print(f"complete: {found.lines} lines; the last one is {found.head}")  # noqa: T201 - a command's output
+        print(f"intact: {found.lines} lines; the last one is {found.head}")  # noqa: T201 - a command's output
     return 1 if found.problems else 0
 
 

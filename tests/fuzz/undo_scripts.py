@@ -141,7 +141,7 @@ async def undone(folder: Path, text: str) -> dict[str, tuple[Any, Any]]:
         run_script(root, text)
         report = await project.restore(await project.changed(taken))
         assert not report.conflicts, report
-        assert not [one for one in report.failed if "can't be made again" not in one[1]], report
+        assert not [one for one in report.failed if "can't be created again" not in one[1]], report
         assert not await project.changed(taken)
     finally:
         project.close()

@@ -312,7 +312,7 @@ def _number(path: Path) -> int:
 def test_the_command_tells_whether_it_is_whole(chain: Path) -> None:
     command = [sys.executable, "-m", "plugins.audit", str(chain)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout.startswith("complete: 10 lines; the last one is ")) == (0, True)
+    assert (done.returncode, done.stdout.startswith("intact: 10 lines; the last one is ")) == (0, True)
     chain.write_bytes(chain.read_bytes().replace(b"t4", b"t5"))
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.startswith("BROKEN: audit.jsonl:6:")) == (1, True)
@@ -329,4 +329,4 @@ def test_the_command_looks_at_the_configured_log_where_none_is_named(
     assert main(["call", "terminal", '{"command": "echo hi"}']) == 0
     capsys.readouterr()
     assert main(["audit"]) == 0
-    assert capsys.readouterr().out.startswith("complete: ")
+    assert capsys.readouterr().out.startswith("intact: ")

@@ -145,7 +145,7 @@ async def test_a_huge_mail_is_told_to_who_may_speak_and_not_fetched_of_strangers
         house.eve.writes("let me in", files={"big.bin": b"\0" * 2**20})
         house.ann.writes("look at this", files=huge)
         await house.ann.until(lambda: len(house.ann.mail()) >= 2)
-        assert any("not taken" in text for text in house.ann.texts())
+        assert any("not accepted" in text for text in house.ann.texts())
         assert house.asked == ["look at this"]
         assert fetched == {"65536", "262144"}
         assert line_of(gateway).door.counts["refused"] == 1
