@@ -46,7 +46,7 @@ def test_a_url_is_named_without_its_secrets(url: str, shown: str) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_and_not_repeated(url: str) -> None:
-    with pytest.raises(ConfigError, match="has the form postgresql://USER@HOST:PORT/DATABASE") as refused:
+    with pytest.raises(ConfigError, match="its form is postgresql://USER@HOST:PORT/DATABASE") as refused:
         PostgresStore(url, late=True)
     assert "hunter2" not in "".join(traceback.format_exception(refused.value))
     assert has_password(url)
