@@ -110,7 +110,7 @@ def test_unknown_names_say_the_nearest_and_who_included_them() -> None:
         ("safe", {}, "the name is taken"),
         ("all", {}, "the name is taken"),
         ("hermes-cli", {}, "the name is taken"),
-        ("x", ["a"], "a mapping with description, tools, includes"),
+        ("x", ["a"], "a mapping with description, tools and includes"),
         ("x", {"tool": ["a"]}, "unknown tool; it takes description, tools, includes"),
         ("x", {"tools": "a"}, "tools must be a list of names"),
         ("x", {"includes": [1]}, "includes must be a list of names"),

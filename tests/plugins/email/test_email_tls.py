@@ -97,8 +97,8 @@ async def test_a_certificate_of_the_file_is_trusted_and_nothing_is_said_beside_t
         ({"ca_file": "unknown.pem"}, r"IMAP: .*not trusted .*settings\.ca_file"),
         ({"ca_file": "key.pem"}, r"settings\.ca_file: expected a file with certificates"),
         ({"ca_file": "nothing.pem"}, r"settings\.ca_file: the file can't be read"),
-        ({"imap": OTHER}, r"IMAP: .*for another name \(.*other\.crib\.test.*\): use .* into settings\.imap_url"),
-        ({"smtp": OTHER}, r"SMTP: .*for another name \(.*other\.crib\.test.*\): use .* into settings\.smtp_url"),
+        ({"imap": OTHER}, r"IMAP: .*for another name \(.*other\.crib\.test.*\): use .* in settings\.imap_url"),
+        ({"smtp": OTHER}, r"SMTP: .*for another name \(.*other\.crib\.test.*\): use .* in settings\.smtp_url"),
     ],
 )
 async def test_another_certificate_is_refused_before_a_password_is_said(

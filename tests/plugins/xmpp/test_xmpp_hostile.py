@@ -134,5 +134,5 @@ async def test_what_others_do_to_a_question_settles_nothing(house: XmppHouse) ->
             "http://example.org/x", "https://user:pw@10.0.0.1/x", "https://x:99999999/", "https://[/x"],
 )  # fmt: skip
 async def test_a_file_is_not_got_from_this_machine_or_its_network(url: str) -> None:
-    with pytest.raises(ToolcribError, match=r"public address|is none"):
+    with pytest.raises(ToolcribError, match=r"public https address|address is invalid"):
         await anext(XmppFiles(None, "").get(url))
