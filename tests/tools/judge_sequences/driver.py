@@ -248,7 +248,7 @@ class Harm:
     def __init__(self, kinds: dict[str, Any], outcome: Outcome, place: Place) -> None:
         self._kinds, self._outcome, self._place = kinds, outcome, place
         for path in _several(kinds.get("gone")):
-            assert os.path.lexists(path), f"{path} must be gone afterwards, but never existed"
+            assert os.path.lexists(path), f"{path} is to be gone, and was never there"
         self._before = {path: Path(path).read_bytes() for path in _several(kinds.get("changed"))}
         for path in _several(kinds.get("exists")):
             assert not os.path.lexists(path), f"{path} is there from the beginning"

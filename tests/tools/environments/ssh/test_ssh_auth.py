@@ -71,11 +71,11 @@ def test_what_was_tried_is_told(sshd, open_link, tmp_path: Path) -> None:
     path = _make(tmp_path / "stranger", "-t", "ed25519")
     with pytest.raises(EnvironmentFailed) as refused:
         open_link(identity_file=str(path)).open(["true"])
-    assert f"none of these keys is accepted for {sshd.user}: {path} (it takes publickey)" in str(refused.value)
+    assert f"none of these keys is accepted for {sshd.user}: {path} (it accepts publickey)" in str(refused.value)
 
 
 def test_no_key_at_all(open_link) -> None:
-    with pytest.raises(EnvironmentFailed, match=r"there is no key to try \(it takes publickey\): name one \(identity_file\)"):
+    with pytest.raises(EnvironmentFailed, match=r"there is no key to try \(it accepts publickey\): name one \(identity_file\)"):
         open_link(identity_file="").open(["true"])
 
 

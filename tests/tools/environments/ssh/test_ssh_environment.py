@@ -38,7 +38,9 @@ def test_it_starts_at_home_or_where_it_is_told(sshd, opened) -> None:
     assert opened(sshd, cwd="~/..").cwd == str(sshd.folder)
     with pytest.raises(EnvironmentFailed, match="the working folder ~/none does not exist on ssh:"):
         opened(sshd, cwd="~/none")
-    with pytest.raises(EnvironmentFailed, match=r"folder /none does not exist \(make it, or set another cwd\), so .* now in /:"):
+    with pytest.raises(
+        EnvironmentFailed, match=r"folder /none does not exist \(create it, or set another cwd\), so .* now in /:"
+    ):
         _run(opened(sshd, cwd="/none"), "pwd")
 
 
@@ -54,7 +56,7 @@ def test_login_files_that_print_or_end_the_shell(sshd, opened) -> None:
         rc.write_text("exit 3\n")
         for options in ({}, {"cwd": "/"}):
             with pytest.raises(
-                EnvironmentFailed, match=r"ended \(exit code 3\)\); nothing was run: may this account .* \.bashrc"
+                EnvironmentFailed, match=r"ended \(exit code 3\)\); nothing was run: check that this account may .* \.bashrc"
             ):
                 _run(opened(sshd, **options), "true")
     finally:

@@ -22,7 +22,7 @@ def test_an_unknown_host_is_refused(sshd, open_link, tmp_path: Path) -> None:
         open_link(known_hosts=str(empty)).open(["true"])
     key = (sshd.folder / "hostkey.pub").read_text().split()
     expected = known_hosts.fingerprint(base64.b64decode(key[1]))
-    for part in (str(empty), expected, f"ssh -p {sshd.port} -o UserKnownHostsFile={empty} {sshd.user}@127.0.0.1", "not known"):
+    for part in (str(empty), expected, f"ssh -p {sshd.port} -o UserKnownHostsFile={empty} {sshd.user}@127.0.0.1", "is unknown"):
         assert part in str(refused.value)
     assert not empty.exists()
 
@@ -30,7 +30,7 @@ def test_an_unknown_host_is_refused(sshd, open_link, tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", ["no", "accept-new", "off"])
 def test_no_setting_loosens_it(sshd, open_link, home: Path, setting: str) -> None:
     (home / ".ssh" / "config").write_text(f"Host *\n  StrictHostKeyChecking {setting}\n  UserKnownHostsFile /dev/null\n")
-    with pytest.raises(EnvironmentFailed, match="is not known"):
+    with pytest.raises(EnvironmentFailed, match="is unknown"):
         open_link(known_hosts="").open(["true"])
 
 
@@ -72,14 +72,14 @@ def test_marks_names_and_patterns(tmp_path: Path) -> None:
         "f[a]r.*",
     ):
         _listed(file, f"{names} {text}")
-        with pytest.raises(EnvironmentFailed, match="is not known"):
+        with pytest.raises(EnvironmentFailed, match="is unknown"):
             known_hosts.check(hop, "ssh-ed25519", key)
     _listed(file, f"far.example.org {text}", f"@revoked * {text}")
     with pytest.raises(EnvironmentFailed, match="revoked"):
         known_hosts.check(hop, "ssh-ed25519", key)
     for line in (f"@cert-authority * {text}", "far.example.org ssh-ed25519 !!!", "# far.example.org", f"#far.example.org {text}"):
         _listed(file, line)
-        with pytest.raises(EnvironmentFailed, match="is not known"):
+        with pytest.raises(EnvironmentFailed, match="is unknown"):
             known_hosts.check(hop, "ssh-ed25519", key)
 
 
@@ -122,7 +122,7 @@ def test_what_is_asked_for_wins(home: Path) -> None:
     [
         ("Host far\n  ProxyCommand nc %h %p\n", "far", "ProxyCommand"),
         ("Host far\n  ProxyJump near\nHost near\n  ProxyJump far\n", "far", "circle: far -> near -> far"),
-        ("Host far\n  Port many\n", "far", "'many' is no port"),
+        ("Host far\n  Port many\n", "far", "'many' is not a port"),
         ("Host far\n  Nonsense\n", "far", "can't be parsed"),
         ("", "-oProxyCommand=touch", "not the name of a host"),
         ("", "a b@[c", "not the name of a host"),
@@ -148,7 +148,7 @@ def test_through_jump_hosts(sshd, start_sshd: Callable, open_link, finish, home:
     data = bytes(range(256)) * 20_000
     assert finish(link.open(["cat"]), data) == (data, b"", 0)
     both.write_text((sshd.folder / "known_hosts").read_text())
-    with pytest.raises(EnvironmentFailed, match=f"{gate.user}@{gate.host}:{gate.port} is not known"):
+    with pytest.raises(EnvironmentFailed, match=f"{gate.user}@{gate.host}:{gate.port} is unknown"):
         open_link(wish).open(["true"])
     both.write_text((gate.folder / "known_hosts").read_text())
     through = f"ssh -J {gate.user}@{gate.host}:{gate.port} -p {sshd.port}"
