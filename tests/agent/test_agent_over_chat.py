@@ -71,7 +71,7 @@ def test_every_call_gets_one_result_whatever_became_of_it(start: Start, tmp_path
     assert agent.ask("go").text == "done"
     results = answered(server)
     assert len({call_id for call_id, _ in results}) == len(calls)
-    words = ("needs a user's answer", "rm -rf /", "gone", "Unknown tool: nope", "the call is unreadable", "wrong", "created")
+    words = ("needs a user's answer", "rm -rf /", "gone", "Unknown tool: nope", "the call was not run", "wrong", "created")
     for (_, text), word in zip(results, words, strict=True):
         assert word in text
     assert (tmp_path / "build").is_dir()

@@ -106,4 +106,4 @@ def test_the_rest_of_it_is_kept_apart_too(caplog: pytest.LogCaptureFixture) -> N
     with pytest.raises(ProviderError, match="KeyError: 'results'"):
         asyncio.run(session.append_tool_results(ProviderTurn(""), []))
     asyncio.run(session.close())
-    assert "the plugin's provider 'mine' failed: RuntimeError: no goodbye (as it was closed)" in caplog.text
+    assert "the plugin's provider 'mine' failed: RuntimeError: no goodbye (while it was being closed)" in caplog.text

@@ -160,7 +160,7 @@ def test_000_30_x_1_x_8_what_can_not_be_run_is_answered() -> None:
     assert [call.fault is None for call in turn.tool_calls] == [False, False]
     assert "cut off" in turn.tool_calls[1].fault
     assert told["role"] == "user"
-    assert told["content"].count("[run] Error: the call is unreadable") == 2
+    assert told["content"].count("[run] Error: the call was not run") == 2
 
 
 @pytest.mark.parametrize("takes_role", [True, False])

@@ -335,7 +335,7 @@ def test_a_hook_on_answer_that_hangs_denies(bench: Any, hang: Hang, ran: list[st
     )
     bench.scope.asker = lambda given, ctx: Answer(given.id, payload={"approved": True})
     limit(bench, 60)
-    assert "'stuck' could not take the answer" in text(bench, "own loop")
+    assert "'stuck' failed to handle the answer" in text(bench, "own loop")
     assert ran == []
 
 

@@ -219,7 +219,7 @@ def test_a_gate_that_asks_for_ever_is_closed(bench: Any) -> None:
     bench.tool("t", never)
     bench.scope.asker = lambda given, ctx: Answer(given.id, payload={"approved": True})
     bench.plugin(tool_gate=lambda call: Suspend(ticket()))
-    assert "asked about too often" in bench.text("t")["error"]
+    assert "suspended too often" in bench.text("t")["error"]
 
 
 def test_an_answer_may_be_the_result_or_reach_the_tool(bench: Any) -> None:

@@ -293,7 +293,7 @@ def test_a_faulty_call_never_runs_and_gets_its_result(bench: Any) -> None:
     """X-1, X-8: unreadable calls"""
     bench.tool("t", lambda args: pytest.fail("ran"))
     executed = bench.call("t", fault="cut off after 10 characters")
-    assert "the call is unreadable: cut off after 10 characters; send it again" in executed.result.message
+    assert "the call was not run: cut off after 10 characters; send it again" in executed.result.message
     assert bench.status(executed) is ToolCallStatus.FAILED
 
 
