@@ -94,11 +94,11 @@ async def _connected(
 def _made(crib: Crib, name: str, config: PlatformConfig) -> Any:
     """Return the platform without connecting it. Raises ConfigError for wrong settings."""
     from agent.gateway.admission import Admission
-    from agent.gateway.host import Door
+    from agent.gateway.host import GatewayHost
     from agent.gateway.pairing import Pairings
 
     pairings = Pairings(crib.store, name)
-    door = Door(name, crib.config, crib.store, Admission(name, config, pairings, crib.store), pairings)
+    door = GatewayHost(name, crib.config, crib.store, Admission(name, config, pairings, crib.store), pairings)
     return crib.platforms[name](name=name, host=door)
 
 

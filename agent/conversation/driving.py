@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.conversation.asking import interruptible
 from agent.conversation.limits import RunLimits
-from agent.conversation.recovery import Left
+from agent.conversation.recovery import StoredRun
 from agent.conversation.remembered import news_of
 from agent.conversation.state import RunResult, RunState, run_id_of
 from agent.conversation.steps import Steps
@@ -34,7 +34,7 @@ class Driver:
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
-        self._left = Left(session)
+        self._stored = StoredRun(session)
         self._outcomes: dict[int, RunResult | Exception] = {}
         self._awaited: set[int] = set()
         """Inbox messages whose senders wait for the outcome of their runs."""
@@ -94,11 +94,11 @@ class Driver:
                 return None
             await session.start()
             async with session.holding.held(session.busy, lambda: session.scope.cancelled) as fresh:
-                await self._left.catch_up(fresh=fresh)
-                state = await self._left.run()
+                await self._stored.catch_up(fresh=fresh)
+                state = await self._stored.run()
                 outcome: RunResult | Exception | None = None
                 if state is not None and not (calls_only and state.phase == "asking"):
-                    told_to_end = state.phase == "parked" and not calls_only and await self._left.is_told_to_end(state)
+                    told_to_end = state.phase == "parked" and not calls_only and await self._stored.is_told_to_end(state)
                     if told_to_end or state.id in self.ends:
                         session.scope.interrupt()
                     outcome = await self._continue(steps, state, calls_only=calls_only)
@@ -124,8 +124,8 @@ class Driver:
         async with self._turn(None) as steps:
             await session.start()
             async with session.holding.held(session.busy) as fresh:
-                await self._left.catch_up(fresh=fresh)
-                state = await self._left.run()
+                await self._stored.catch_up(fresh=fresh)
+                state = await self._stored.run()
                 if state is None:
                     return None
                 session.scope.interrupt()
@@ -148,8 +148,8 @@ class Driver:
         if self._session.holding.is_lost:
             raise LeaseLost("another process has taken over the session")
 
-    def heed(self, item: InboxItem) -> None:
-        """End the run that is under way if this message may end it; see Session.heed."""
+    def interrupt_for(self, item: InboxItem) -> None:
+        """End the run that is under way if this message may end it; see Session.interrupt_for."""
         run = self._now
         if run is not None and run.ends_for(item):
             self._heeded = True
@@ -159,16 +159,16 @@ class Driver:
 
     async def _until(self, item: InboxItem, steps: Steps, *, fresh: bool) -> None:
         session = self._session
-        await self._left.catch_up(fresh=fresh)
-        state, scope = await self._left.run(), session.scope
+        await self._stored.catch_up(fresh=fresh)
+        state, scope = await self._stored.run(), session.scope
         if state is not None:
-            if await self._left.waits(state) and (state.phase == "parked" or scope.suspends or scope.asker is not None):
+            if await self._stored.waits(state) and (state.phase == "parked" or scope.suspends or scope.asker is not None):
                 outcome = await self._continue(steps, state)
                 if _is_parked(outcome):
                     self._outcomes.setdefault(item.id, outcome)  # it stays in the inbox until that run has continued
                     return
             else:
-                await self._left.break_off(state)
+                await self._stored.break_off(state)
         while item.id not in self._outcomes:
             waiting = [one for one in await session.store.inbox.waiting(session.id) if one.principal == item.principal]
             if all(one.id != item.id for one in waiting):
@@ -223,7 +223,7 @@ class Driver:
         self._note_turn(state)
         self._images = await session.transcript.images_since(state.first)
         if state.phase == "parked" and not session.scope.cancelled:
-            await self._left.restore(state)
+            await self._stored.restore(state)
         if calls_only:
             return self._came_to(state, self._result(await steps.run_calls_only(state)))
         return await self._drive(steps, state)
@@ -259,7 +259,7 @@ class Driver:
                     return self._came_to(state, self._result(state))
             state.raise_error()
         except (ProviderError, ConfigError) as error:
-            await self._left.end_by(state, error)
+            await self._stored.end_by(state, error)
             return self._came_to(state, error)
         except ToolcribError as error:
             return self._came_to(state, error)
@@ -294,7 +294,7 @@ class Driver:
 
     async def waits(self) -> bool:
         """See Session.waits_for_answers."""
-        return await self._left.waits_now()
+        return await self._stored.waits_now()
 
     async def _answered_elsewhere(self, item: InboxItem) -> RunResult | Exception:
         """Return the outcome of a message that another process took from the inbox."""

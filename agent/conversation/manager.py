@@ -310,7 +310,7 @@ class SessionManager:
             self._again.add(session_id)  # before the store is read, because the task that drives it may end meanwhile
             for item in await self._store.inbox.waiting(session_id):
                 if item.mode == "interrupt":
-                    session.heed(item)
+                    session.interrupt_for(item)
             return
         info = None if session is not None else await self._store.sessions.get(session_id)
         ours = session is not None or (info is not None and self._host is not None and info.host == self._host.name)

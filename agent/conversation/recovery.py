@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Left:
+class StoredRun:
     """The session's current run as the store has it, left by this process or another one."""
 
     def __init__(self, session: SessionCore) -> None:

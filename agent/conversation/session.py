@@ -74,7 +74,7 @@ class Session(SessionCore):
         kept = await self.store.inbox.put(item)
         if kept is not None:
             if mode == "interrupt":
-                self.heed(kept)
+                self.interrupt_for(kept)
             from agent.conversation.answers import topic_of
 
             await self.store.signals.send(topic_of(self.id))
@@ -145,9 +145,9 @@ class Session(SessionCore):
 
         return await record_answer(self.store, answer, approver)
 
-    def heed(self, item: InboxItem) -> None:
+    def interrupt_for(self, item: InboxItem) -> None:
         """End the current run if this message may interrupt it (see RunState.ends_for). Does nothing if no run is under way."""
-        self._driver.heed(item)
+        self._driver.interrupt_for(item)
 
     def interrupt(self, begins: str = "") -> None:
         """End the current work. The run with the id ``begins`` also ends, as soon as ``advance`` begins or continues it.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cron import PLATFORM
 from agent.cron.plan import JobPlan
 from agent.cron.running import whether_run
-from agent.cron.service import JobBook, Maker
+from agent.cron.service import JobOrigin, PrincipalJobs
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.effects import SchedulesJob
 from toolcrib.contract.errors import Denied, InvalidArguments, ToolcribError
@@ -30,7 +30,7 @@ class JobTool:
     def __init__(self, store: Store, config: Config, session_id: str, folder: str, backend: str) -> None:
         self._store = store
         self._config = config
-        self._maker = Maker(session_id, folder=folder, backend=backend)
+        self._origin = JobOrigin(session_id, folder=folder, backend=backend)
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """Run an action on jobs. ``data``: {job} (see ``job_json``), {jobs} or {history}, with ``note`` if no process runs jobs.
@@ -40,14 +40,14 @@ class JobTool:
         who = ctx.run_identity.principal
         if who.platform == PLATFORM:
             raise Denied("a job can't create jobs")
-        maker = Maker(self._maker.session_id, ctx.call_id, self._maker.folder, self._maker.backend)
-        book, action = JobBook(self._store, self._config, who), args["action"]
+        origin = JobOrigin(self._origin.session_id, ctx.call_id, self._origin.folder, self._origin.backend)
+        book, action = PrincipalJobs(self._store, self._config, who), args["action"]
         if action == "list":
             return ToolResult.success(ctx.tool_name, {"jobs": [job_json(job) for job in await book.list()], **await self._note()})
         if action in (CREATES, CHANGES):
             wanted = next(one for one in ctx.effects if isinstance(one, SchedulesJob))  # as the user approved it
             keep = book.add if action == CREATES else book.change
-            job = await keep(wanted, args["schedule"], args.get("to") or HERE, maker)
+            job = await keep(wanted, args["schedule"], args.get("to") or HERE, origin)
             return ToolResult.success(ctx.tool_name, {"job": job_json(job), **await self._note()})
         if not args.get("job"):
             raise InvalidArguments(f"{action} needs job, an id; list shows them")
@@ -56,7 +56,7 @@ class JobTool:
             zone = JobPlan.of(job).schedule.zone
             return ToolResult.success(ctx.tool_name, {"history": [run_json(run, zone) for run in await book.history(job.id)]})
         act = {"pause": book.pause, "resume": book.resume, "stop": book.stop, "remove": book.remove}[action]
-        return ToolResult.success(ctx.tool_name, {"job": job_json(await act(args["job"], maker))})
+        return ToolResult.success(ctx.tool_name, {"job": job_json(await act(args["job"], origin))})
 
     async def _note(self) -> dict[str, str]:
         if await whether_run(self._store):

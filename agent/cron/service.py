@@ -41,7 +41,7 @@ _WHICH = "at a terminal: the chat of a platform's only owner"
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class JobOrigin:
     """Origin of a job: session ("" for a command), call, folder, chosen backend. ``is_person``: a user typed it in a chat."""
 
     session_id: str = ""
@@ -51,7 +51,7 @@ class Maker:
     is_person: bool = False
 
 
-class JobBook:
+class PrincipalJobs:
     """Jobs of one principal. Every method raises StoreFailed, and NotFound for a job of another principal.
 
     ``everybodys``: for the operator at a terminal, who also finds the jobs of others.
@@ -63,38 +63,38 @@ class JobBook:
         self._config = config
         self._who = who
 
-    async def add(self, wanted: SchedulesJob, said: str, to: str, maker: Maker) -> CronJob:
-        """Store and return a new job. Raises Denied if there are too many jobs or the maker is a job, and InvalidArguments."""
-        plan = await self._plan(wanted, said, to, maker)
+    async def add(self, wanted: SchedulesJob, said: str, to: str, origin: JobOrigin) -> CronJob:
+        """Store and return a new job. Raises Denied if there are too many jobs or the origin is a job, and InvalidArguments."""
+        plan = await self._plan(wanted, said, to, origin)
         job = CronJob(secrets.token_hex(4), self._who.key, plan.to_json(), next_at=_first(plan))
         most = self._most(self._who.is_local)
         kept = await self._store.cron.add(job, most)
         if kept is None:
             raise _too_many(most)
-        await self._note(kept, "created", maker)
+        await self._note(kept, "created", origin)
         return kept
 
-    async def change(self, wanted: SchedulesJob, said: str, to: str, maker: Maker) -> CronJob:
+    async def change(self, wanted: SchedulesJob, said: str, to: str, origin: JobOrigin) -> CronJob:
         """Replace a job; its times are counted anew, even if it was finished. Raises like ``add``."""
         job = await self.find(wanted.replaces)
-        plan = await self._plan(wanted, said, to, maker)
-        if plan.backend != JobPlan.of(job).backend and not maker.backend:
+        plan = await self._plan(wanted, said, to, origin)
+        if plan.backend != JobPlan.of(job).backend and not origin.backend:
             plan = replace(plan, backend=JobPlan.of(job).backend)
-        return await self._changed(replace(job, body=plan.to_json(), state="active", next_at=_first(plan)), "changed", maker)
+        return await self._changed(replace(job, body=plan.to_json(), state="active", next_at=_first(plan)), "changed", origin)
 
-    async def pause(self, job_id: str, maker: Maker) -> CronJob:
+    async def pause(self, job_id: str, origin: JobOrigin) -> CronJob:
         """Pause a job until it is resumed. Withdraws its open questions; a run in progress continues."""
         job = await self.find(job_id)
         if job.state == "done":
             raise InvalidArguments(f"the job {job.id} has ended: its schedule has no more times")
         was_persons = job.body.get(_BY_COMMAND) if job.state == "paused" else False
-        theirs = _BY_CHAT if maker.is_person else not maker.session_id
+        theirs = _BY_CHAT if origin.is_person else not origin.session_id
         body = {**job.body, _BY_COMMAND: True if theirs is True else was_persons or theirs}
-        paused = await self._changed(replace(job, body=body, state="paused", next_at=None), "paused", maker)
+        paused = await self._changed(replace(job, body=body, state="paused", next_at=None), "paused", origin)
         await stop_runs(self._store, job.id, only_waiting=True)
         return paused
 
-    async def resume(self, job_id: str, maker: Maker) -> CronJob:
+    async def resume(self, job_id: str, origin: JobOrigin) -> CronJob:
         """Resume a paused job, from its next time on.
 
         Raises Denied if there are too many jobs, or if a user paused the job and a session resumes it.
@@ -102,28 +102,28 @@ class JobBook:
         job = await self.find(job_id)
         if job.state == "active":
             return job
-        if maker.session_id and (by := job.body.get(_BY_COMMAND)) and not (maker.is_person and by == _BY_CHAT):
+        if origin.session_id and (by := job.body.get(_BY_COMMAND)) and not (origin.is_person and by == _BY_CHAT):
             how = f"/jobs resume {job.id}" if by == _BY_CHAT else f"toolcrib cron resume {job.id}"
             raise Denied(f"a user paused the job {job.id}, and only a user may resume it: {how}")
         next_at = JobPlan.of(job).schedule.after(time.time())
         if next_at is None:
             raise InvalidArguments(f"the job {job.id} has ended: its schedule has no more times; add another job")
-        return await self._changed(replace(job, state="active", next_at=next_at), "resumed", maker)
+        return await self._changed(replace(job, state="active", next_at=next_at), "resumed", origin)
 
-    async def remove(self, job_id: str, maker: Maker) -> CronJob:
+    async def remove(self, job_id: str, origin: JobOrigin) -> CronJob:
         """Remove a job and its task text, and end its current runs."""
         job = await self.find(job_id)
         body = {**job.body, "task": ""}
-        removed = await self._changed(replace(job, body=body, state="removed", next_at=None), "removed", maker)
+        removed = await self._changed(replace(job, body=body, state="removed", next_at=None), "removed", origin)
         await stop_runs(self._store, job.id)
         return removed
 
-    async def stop(self, job_id: str, maker: Maker) -> CronJob:
+    async def stop(self, job_id: str, origin: JobOrigin) -> CronJob:
         """End a job's current runs, in any process, and keep the job. Raises InvalidArguments if there are none."""
         job = await self.find(job_id, removed=True)  # a failure of the store may have left runs of a removed job
         if not await stop_runs(self._store, job.id):
             raise InvalidArguments(f"the job {job.id} is not running; pause skips its next times")
-        await self._note(job, "stopped", maker)
+        await self._note(job, "stopped", origin)
         return job
 
     async def list(self) -> Sequence[CronJob]:
@@ -159,8 +159,8 @@ class JobBook:
 
     # -- helpers ---------------------------------------------------------------------------------------------------
 
-    async def _plan(self, wanted: SchedulesJob, said: str, to: str, maker: Maker) -> JobPlan:
-        if maker.session_id and await is_jobs(self._store, maker.session_id):
+    async def _plan(self, wanted: SchedulesJob, said: str, to: str, origin: JobOrigin) -> JobPlan:
+        if origin.session_id and await is_jobs(self._store, origin.session_id):
             raise Denied("a job can't create jobs; propose it in the answer, so that a user can ask for it")
         if wanted.unattended not in ("deny", "park", *(sets := self._config.cron.rule_sets)):
             known = ", ".join(["deny", "park", *sets])
@@ -170,7 +170,7 @@ class JobBook:
         if wanted.missed not in MISSED:
             raise InvalidArguments(f"missed: {wanted.missed!r} is unknown; choose {', '.join(MISSED)}")
         now = time.time()
-        made_in = await self._chat_of(maker.session_id)
+        made_in = await self._chat_of(origin.session_id)
         if made_in is None and not self._who.is_local:
             raise Denied("this session does not belong to a chat; ask for the job in a chat")
         return JobPlan(
@@ -183,9 +183,9 @@ class JobBook:
             "skip" if wanted.missed == "skip" else "once",
             made_in,
             made_in if to in ("", HERE) else await self._other_chat(to, made_in),
-            maker.folder,
-            maker.backend,
-            maker.session_id,
+            origin.folder,
+            origin.backend,
+            origin.session_id,
             now,
         )
 
@@ -215,7 +215,7 @@ class JobBook:
         owners = await owners_of(self._store, self._config, records) if who.is_local else {who.platform: who.user}
         return [one for one in records if owners.get(one.platform) == one.body["user"]]
 
-    async def _changed(self, job: CronJob, how: str, maker: Maker) -> CronJob:
+    async def _changed(self, job: CronJob, how: str, origin: JobOrigin) -> CronJob:
         most = self._most(not job.owner) if job.state == "active" else None
         kept = await self._store.cron.change(job, most)
         if kept is None:
@@ -223,17 +223,17 @@ class JobBook:
             if most is not None and now is not None and now.version == job.version:
                 raise _too_many(most)
             raise ToolcribError(f"the job {job.id} was changed by another process; read it and try again")
-        await self._note(kept, how, maker)
+        await self._note(kept, how, origin)
         return kept
 
     def _most(self, is_local: bool) -> int:
         return self._config.cron.most_jobs * (_LOCAL_TIMES if is_local else 1)
 
-    async def _note(self, job: CronJob, how: str, maker: Maker) -> None:
+    async def _note(self, job: CronJob, how: str, origin: JobOrigin) -> None:
         await self._store.signals.send(CHANGED)
         detail: Mapping[str, Json] = {"job": job.id, "said": job.body["said"], "unattended": job.body["unattended"]}
         by = self._who.key or "person"
-        await self._store.audit.record(AuditEntry(time.time(), maker.session_id, maker.call_id, TOOL, how, by, detail))
+        await self._store.audit.record(AuditEntry(time.time(), origin.session_id, origin.call_id, TOOL, how, by, detail))
 
 
 async def is_jobs(store: Store, session_id: str) -> bool:

@@ -35,7 +35,7 @@ class RememberedChats:
         return self._found
 
 
-class Deciders:
+class Approvers:
     """The approvers of one platform."""
 
     def __init__(self, platform: str, store: Store, admission: Admission, rights: ApprovalRights) -> None:

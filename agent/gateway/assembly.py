@@ -12,7 +12,7 @@ from agent.desk.hosted_sessions import HostedSessions
 from agent.events import Event
 from agent.gateway import messages
 from agent.gateway.admission import Admission
-from agent.gateway.approvers import Deciders
+from agent.gateway.approvers import Approvers
 from agent.gateway.chat_requests import ChatRequests
 from agent.gateway.commands import ChatCommands
 from agent.gateway.failures import is_owners
@@ -93,8 +93,8 @@ def assemble_line(
     manager = _sessions(crib, name, requests, held, listener, prepare)
     rooms = Rooms(name, store, config, requests, manager)
     approvals = ApprovalDesk(store, ApprovalRights(lambda: crib.config.gateway.approvers), manager.answer)
-    deciders = Deciders(name, store, admission, approvals.rights)
-    questions = ChatQuestions(name, store, outbox, approvals, deciders, traits)
+    approvers = Approvers(name, store, admission, approvals.rights)
+    questions = ChatQuestions(name, store, outbox, approvals, approvers, traits)
     replies = Replies(
         outbox,
         questions,

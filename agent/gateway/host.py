@@ -36,7 +36,7 @@ _REPEATS, _MOST = 3_600.0, 10_000
 Taken = Literal["kept", "known", "refused", "limited"]
 
 
-class Door:
+class GatewayHost:
     """Implements toolcrib.chat.Host for one platform."""
 
     def __init__(self, platform: str, config: Config, store: Store, admission: Admission, pairings: Pairings) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.cron.plan import JobPlan
-from agent.cron.service import JobBook, Maker
+from agent.cron.service import JobOrigin, PrincipalJobs
 from agent.gateway.forms import one_line
 from toolcrib.contract.errors import Denied, InvalidArguments, NotFound, ToolcribError
 from tools.schedules.schedule import time_words
@@ -29,7 +29,7 @@ async def jobs_in(rooms: Rooms, chat: Chat, who: Admitted, text: str) -> str:
     """
     room = await rooms.enter(chat, who)
     here, _ = rooms.requests.place_of(chat, who.roles)
-    book = JobBook(here.store, here.config, rooms.requests.principal(chat, who))
+    book = PrincipalJobs(here.store, here.config, rooms.requests.principal(chat, who))
     action, _, job_id = text.partition(" ")
     if not action:
         jobs = await book.list()
@@ -39,7 +39,7 @@ async def jobs_in(rooms: Rooms, chat: Chat, who: Admitted, text: str) -> str:
         return "Usage: /jobs, or /jobs stop|pause|resume|remove ID"
     act = {"stop": book.stop, "pause": book.pause, "resume": book.resume, "remove": book.remove}[action]
     try:
-        job = await act(job_id.strip(), Maker(room.session_id, is_person=True))
+        job = await act(job_id.strip(), JobOrigin(room.session_id, is_person=True))
     except (Denied, InvalidArguments, NotFound) as error:
         return one_line(error.text, 500)
     return _DONE.get(action) or _line(job)

@@ -19,7 +19,7 @@ from agent.gateway.admission import Admission
 from agent.gateway.assembly import LineListener, assemble_line
 from agent.gateway.failures import logged
 from agent.gateway.figures import LineFigures
-from agent.gateway.host import Door
+from agent.gateway.host import GatewayHost
 from agent.gateway.logs import about, work_on
 from agent.gateway.pairing import Pairings
 from agent.gateway.starting import nobody_speaks, require_backend
@@ -108,7 +108,7 @@ class ChatLine:
         require_backend(self._crib.config, self._crib.backends, self.name)
         pairings = Pairings(self._store, self.name)
         admission = self._admission = Admission(self.name, self._config, pairings, self._store)
-        self.door = Door(self.name, self._crib.config, self._store, admission, pairings)
+        self.door = GatewayHost(self.name, self._crib.config, self._store, admission, pairings)
         platform = self._platform = self._factory(name=self.name, host=self.door)
         self.account = await platform.connect()
         await self._take_account()

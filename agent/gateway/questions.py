@@ -14,7 +14,7 @@ from agent.cron.messages import asked_by
 from agent.desk.approvals import ApprovalDesk, ApprovalRequest, is_denial
 from agent.gateway.admission import Admitted
 from agent.gateway.answer_words import ANSWERS, NO, WORDS
-from agent.gateway.approvers import Deciders, DirectChats, RememberedChats
+from agent.gateway.approvers import Approvers, DirectChats, RememberedChats
 from agent.gateway.forms import body_of, chat_of, one_line
 from agent.gateway.outbox import Outbox
 from agent.gateway.showing import SHOWN_ID, buttons_of, foot_of, numbers_of, origin_of, outcome_of, pages_of
@@ -64,13 +64,13 @@ class ChatQuestions:
     """The questions of one platform."""
 
     def __init__(
-        self, platform: str, store: Store, outbox: Outbox, approvals: ApprovalDesk, deciders: Deciders, traits: Traits
+        self, platform: str, store: Store, outbox: Outbox, approvals: ApprovalDesk, approvers: Approvers, traits: Traits
     ) -> None:
         self._platform = platform
         self._store = store
         self._outbox = outbox
         self._approvals = approvals
-        self._deciders = deciders
+        self._approvers = approvers
         self._most = traits.max_chars
         self._traits = traits
         self._open: dict[str, dict[str, _Asked]] = {}
@@ -84,7 +84,7 @@ class ChatQuestions:
 
     async def start(self, is_ours: Callable[[str], Awaitable[Chat | None]]) -> None:
         """Show pending tickets and update decided ones, after an earlier process ended. Raises StoreFailed."""
-        chats = RememberedChats(self._deciders.chats)
+        chats = RememberedChats(self._approvers.chats)
         for record in await self._store.tickets.pending():
             if (chat := await is_ours(record.session_id)) is not None:
                 await self.show(chat, record.ticket.id, chats)
@@ -98,18 +98,18 @@ class ChatQuestions:
     async def show(self, chat: Chat, ticket_id: str, chats: DirectChats | None = None) -> None:
         """Show a ticket in its chat, once, and to its approvers if the asker may not decide it.
 
-        A long ticket takes several messages; the last one has the buttons. ``chats``: see ``Deciders.chats``.
+        A long ticket takes several messages; the last one has the buttons. ``chats``: see ``Approvers.chats``.
         """
         record = await self._store.tickets.get(ticket_id)
         if record is None or record.state != "pending":
             return
         foot, buttons, asker = self._foot(record), buttons_of(record), await asked_of(self._store, record)
-        whole = await self._deciders.shows_all(record, asker, chat)
+        whole = await self._approvers.shows_all(record, asker, chat)
         await self._outbox_parts(chat, record, foot, buttons, f"{_KEY}{ticket_id}", whole=whole)
         asked = self._note(record, chat.key, f"{_KEY}{ticket_id}")
         if asked.is_copied:
             return
-        for other in await self._deciders.for_ticket(record, asker, chat, chats):
+        for other in await self._approvers.for_ticket(record, asker, chat, chats):
             if sum(other.key in one.shown for known in self._open.values() for one in known.values()) >= _COPIES:
                 continue
             key = f"{_KEY}{ticket_id}:to:{hashlib.sha256(other.key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"

@@ -17,7 +17,7 @@ DAMAGE = [
 ]  # fmt: skip
 
 
-class Maker(WordMaker):
+class JobOrigin(WordMaker):
     """Generator of one script."""
 
     # -- simple commands
@@ -235,7 +235,7 @@ class Maker(WordMaker):
 
 def script(seed: int) -> str:
     """Return the valid script of this number (valid except for a few that bash itself refuses)."""
-    maker = Maker(seed, deep=seed % 4)
+    maker = JobOrigin(seed, deep=seed % 4)
     text = maker.script()
     return text + maker.flush()
 

@@ -14,7 +14,7 @@ from agent.cli.options import count
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
-    from agent.cron.service import JobBook
+    from agent.cron.service import PrincipalJobs
     from agent.model_choice.models import ModelChoice
     from agent.process import Crib
 
@@ -86,11 +86,11 @@ def run(args: argparse.Namespace) -> int:
             return runner.run(_DO[args.action](crib, args))
 
 
-def _book(crib: Crib) -> JobBook:
-    from agent.cron.service import JobBook
+def _book(crib: Crib) -> PrincipalJobs:
+    from agent.cron.service import PrincipalJobs
     from toolcrib.contract.context import Principal
 
-    return JobBook(crib.store, crib.config, Principal("cli"), everybodys=True)
+    return PrincipalJobs(crib.store, crib.config, Principal("cli"), everybodys=True)
 
 
 async def _list(crib: Crib, args: argparse.Namespace) -> int:
@@ -117,7 +117,7 @@ async def _add(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.cron_words import added_lines
     from agent.cron.handler import job_json
     from agent.cron.running import whether_run
-    from agent.cron.service import Maker
+    from agent.cron.service import JobOrigin
     from tools.cronjob_tool import planned_by
 
     if not args.job or not args.task:
@@ -127,7 +127,7 @@ async def _add(crib: Crib, args: argparse.Namespace) -> int:
     settings = crib.default.settings
     wanted = planned_by(given, settings, "")
     backend = getattr(args, "backend", "") or ""
-    job = await _book(crib).add(wanted, args.job, args.to, Maker(folder=str(crib.project_dir), backend=backend))
+    job = await _book(crib).add(wanted, args.job, args.to, JobOrigin(folder=str(crib.project_dir), backend=backend))
     if args.json:
         print(json.dumps(job_json(job), ensure_ascii=False))
         return OK
@@ -139,11 +139,11 @@ async def _add(crib: Crib, args: argparse.Namespace) -> int:
 
 async def _changed(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.cron_words import job_lines
-    from agent.cron.service import Maker
+    from agent.cron.service import JobOrigin
 
     book = _book(crib)
     act = {"stop": book.stop, "pause": book.pause, "resume": book.resume, "remove": book.remove}[args.action]
-    job = await act(args.job, Maker())
+    job = await act(args.job, JobOrigin())
     done = {"remove": f"{job.id} is removed", "stop": f"the current run of {job.id} is stopped"}
     print(done.get(args.action) or "\n".join(job_lines(job)))
     return OK

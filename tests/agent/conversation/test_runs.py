@@ -429,9 +429,9 @@ def test_what_interrupts_does_not_end_the_run_that_answers_it(crib: Crib) -> Non
         session = await crib.open()
         item = await session.say("no, this", mode="interrupt")
         assert item is not None
-        session.heed(item)
+        session.interrupt_for(item)
         session.link.use(ScriptedSession(CALL, "read it"))
-        last = await session.advance(lambda event: session.heed(item))
+        last = await session.advance(lambda event: session.interrupt_for(item))
         assert last is not None
         assert (last.stopped, last.text) == ("done", "read it")
         await session.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.cron.service import JobBook, Maker
+from agent.cron.service import JobOrigin, PrincipalJobs
 from agent.gateway import long_texts
 from agent.gateway.pairing import Pairings
 from tests.agent.cron.conftest import QUICK, JobHouse
@@ -156,8 +156,8 @@ async def test_what_a_person_paused_at_a_terminal_no_model_resumes(house: JobHou
     async with house.gateway() as gateway:
         line_of(gateway)
         job = await agreed(house)
-        operator = JobBook(house.store, house.cribs[0].config, Principal("cli"), everybodys=True)
-        await operator.pause(job.id, Maker())
+        operator = PrincipalJobs(house.store, house.cribs[0].config, Principal("cli"), everybodys=True)
+        await operator.pause(job.id, JobOrigin())
         await house.asks("go on", action="resume", job=job.id)
         assert "a user paused the job" in str((await house.came_to(2))[-1].message)
         assert (await house.job()).state == "paused"
@@ -165,7 +165,7 @@ async def test_what_a_person_paused_at_a_terminal_no_model_resumes(house: JobHou
         await house.asks("continue it", action="resume", job=job.id)
         assert "a user paused the job" in str((await house.came_to(4))[-1].message)
         assert (await house.job()).state == "paused"
-        assert (await operator.resume(job.id, Maker())).state == "active"
+        assert (await operator.resume(job.id, JobOrigin())).state == "active"
 
 
 async def test_a_principal_sees_and_touches_only_its_own(house: JobHouse) -> None:

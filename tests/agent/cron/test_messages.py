@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from agent.config import load_config
-from agent.cron.service import JobBook, Maker
+from agent.cron.service import JobOrigin, PrincipalJobs
 from agent.gateway.pairing import Pairings
 from tests.agent.cron.conftest import QUICK, JobHouse
 from tests.agent.gateway.conftest import OWNED, line_of
@@ -23,8 +23,8 @@ BOTH, ZOES = (OWNED.replace("[ann]", who) + QUICK for who in ("[ann, zoe]", "[zo
 async def operators_job(house: JobHouse, to: str = "fake:anns", task: str = "say it", unattended: str = "deny") -> CronJob:
     """Make a job as at a terminal, with the current configuration."""
     wanted = planned_by({"action": "add", "schedule": "every day at 9", "task": task, "unattended": unattended}, {}, "")
-    book = JobBook(house.store, load_config(house.config), Principal("cli"), everybodys=True)
-    return await book.add(wanted, "every day at 9", to, Maker(folder=str(house.folder)))
+    book = PrincipalJobs(house.store, load_config(house.config), Principal("cli"), everybodys=True)
+    return await book.add(wanted, "every day at 9", to, JobOrigin(folder=str(house.folder)))
 
 
 async def reasons_undelivered(house: JobHouse) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.cron.service import JobBook, Maker
+from agent.cron.service import JobOrigin, PrincipalJobs
 from tests.agent.cron.conftest import QUICK, JobHouse
 from tests.agent.cron.test_chats import DAILY, agreed
 from tests.agent.gateway.conftest import OWNED, line_of
@@ -67,8 +67,8 @@ async def test_what_a_person_paused_in_a_chat_they_resume_and_no_model_does(hous
         assert "a user paused the job" in str((await house.came_to(3))[-1].message)
         await house.until(lambda: "re continue" in house.platform.texts())
         assert "next " in await said(house, f"/jobs resume {job.id}")
-        operator = JobBook(house.store, house.cribs[0].config, Principal("cli"), everybodys=True)
-        await operator.pause(job.id, Maker())
+        operator = PrincipalJobs(house.store, house.cribs[0].config, Principal("cli"), everybodys=True)
+        await operator.pause(job.id, JobOrigin())
         assert await said(house, f"/jobs pause {job.id}") == "Paused."
         assert "toolcrib cron resume" in await said(house, f"/jobs resume {job.id}")
         assert (await house.job()).state == "paused"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.cron import CHANGED
-from agent.cron.service import JobBook, Maker
+from agent.cron.service import JobOrigin, PrincipalJobs
 from tests.agent.cron.conftest import JobHouse
 from tests.agent.cron.test_chats import agreed
 from tests.agent.cron.test_processes import Run, added, asked, run, shared_url, store, until  # noqa: F401 - fixtures
@@ -20,8 +20,8 @@ from toolcrib.contract.cron import CronJob
 from toolcrib.contract.store import Store
 
 
-def operator(house: JobHouse) -> JobBook:
-    return JobBook(house.store, house.cribs[-1].config, Principal("cli"), everybodys=True)
+def operator(house: JobHouse) -> PrincipalJobs:
+    return PrincipalJobs(house.store, house.cribs[-1].config, Principal("cli"), everybodys=True)
 
 
 async def parked(house: JobHouse) -> tuple[CronJob, Any]:
@@ -39,7 +39,7 @@ async def test_what_waits_of_a_job_is_taken_back_with_it(house: JobHouse, how: s
     async with house.gateway() as gateway:
         line_of(gateway)
         job, question = await parked(house)
-        await getattr(operator(house), how)(job.id, Maker())
+        await getattr(operator(house), how)(job.id, JobOrigin())
         assert await house.store.tickets.pending() == []
         run = await house.run_of(job, "failed")
         assert await house.platform.presses(question, "y") == "This was already decided."
@@ -58,7 +58,7 @@ async def test_what_was_taken_back_while_nobody_ran_jobs_stays_so(house: JobHous
     async with house.gateway() as gateway:
         line_of(gateway)
         job, question = await parked(house)
-    await operator(house).remove(job.id, Maker())
+    await operator(house).remove(job.id, JobOrigin())
     assert await house.store.tickets.pending() == []
     async with house.gateway() as gateway:
         line_of(gateway)
@@ -78,7 +78,7 @@ async def test_a_run_at_work_goes_on_where_its_job_is_paused_and_ends_by_a_stop(
         job = await agreed(house, task="wait for it")
         await house.due(job)
         await house.until(lambda: any("wait for it" in one for one in house.asked))
-        await operator(house).pause(job.id, Maker())
+        await operator(house).pause(job.id, JobOrigin())
         assert (await house.run_of(job)).state == "running"
         await house.asks("end that", action="stop", job=job.id)
         await house.run_of(job, "failed")
@@ -86,7 +86,7 @@ async def test_a_run_at_work_goes_on_where_its_job_is_paused_and_ends_by_a_stop(
         manager = gateway._jobs.manager
         await house.until(lambda: manager.at_work_now == 0)
         with pytest.raises(InvalidArguments, match="is not running"):
-            await operator(house).stop(job.id, Maker())
+            await operator(house).stop(job.id, JobOrigin())
     assert "stopped" in [entry.decision for entry in await house.store.audit.entries() if entry.tool == "cronjob"]
 
 
@@ -97,7 +97,7 @@ async def test_a_run_in_another_process_is_stopped(store: Store, run: Run, tmp_p
     job = await added(store, tmp_path, "asks", time.time())
     await store.signals.send(CHANGED)
     await until(lambda: asyncio.to_thread(lambda: asked(tmp_path) == ["asks"]))
-    await JobBook(store, load_config(tmp_path / "config.yaml"), Principal("cli")).stop(job.id, Maker())
+    await PrincipalJobs(store, load_config(tmp_path / "config.yaml"), Principal("cli")).stop(job.id, JobOrigin())
     [ended] = await store.cron.runs(job.id)
     assert (ended.state, ended.note) == ("failed", "it was stopped")
 

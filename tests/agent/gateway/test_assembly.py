@@ -8,7 +8,7 @@ from agent.conversation.state import RunResult
 from agent.events import Event, TurnFinished
 from agent.gateway.admission import Admission
 from agent.gateway.assembly import LineListener, assemble_line
-from agent.gateway.host import Door
+from agent.gateway.host import GatewayHost
 from agent.gateway.pairing import Pairings
 from tests.agent.gateway.conftest import House, Parrot
 from toolcrib.chat import Inbound
@@ -31,7 +31,7 @@ async def test_a_line_is_made_from_plain_parts(house: House) -> None:
         crib._add_platform("fake", house.factory)
         pairings = Pairings(house.store, "fake")
         admission = Admission("fake", config.platforms["fake"], pairings, house.store)
-        platform.host = door = Door("fake", config, house.store, admission, pairings)
+        platform.host = door = GatewayHost("fake", config, house.store, admission, pairings)
         parts = assemble_line(
             crib,
             platform,

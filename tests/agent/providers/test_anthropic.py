@@ -278,7 +278,7 @@ def test_thinking_rests_where_another_model_began_the_task() -> None:
 
 @pytest.mark.parametrize(("thinking", "max_tokens"), [(10, None), (4000, 4000)])
 def test_a_thinking_budget_that_cannot_be_is_refused_at_once(thinking: int, max_tokens: int | None) -> None:
-    with ChatServer() as server, pytest.raises(ConfigError, match="set it to more than|give at least"):
+    with ChatServer() as server, pytest.raises(ConfigError, match=r"set it to more than|give at least"):
         ask(server, thinking=thinking, max_tokens=max_tokens)
 
 
