@@ -118,8 +118,8 @@ class Driver:
                     done(outcome)
                 return _unwrapped(outcome)
 
-    async def give_up(self) -> RunResult | None:
-        """End a parked run; see Session.give_up."""
+    async def end_unfinished(self) -> RunResult | None:
+        """End a parked run; see Session.end_unfinished."""
         session = self._session
         async with self._turn(None) as steps:
             await session.start()

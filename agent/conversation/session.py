@@ -11,6 +11,7 @@ from agent.conversation.core import SessionCore, WorkspaceShare
 from agent.conversation.driving import Driver
 from agent.conversation.limits import RunLimits
 from toolcrib.contract.context import Principal
+from toolcrib.contract.deprecated import old_name
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall
@@ -149,6 +150,8 @@ class Session(SessionCore):
         """End the current run if this message may interrupt it (see RunState.ends_for). Does nothing if no run is under way."""
         self._driver.interrupt_for(item)
 
+    heed = old_name(interrupt_for, "heed")
+
     def interrupt(self, begins: str = "") -> None:
         """End the current work. The run with the id ``begins`` also ends, as soon as ``advance`` begins or continues it.
 
@@ -173,12 +176,14 @@ class Session(SessionCore):
         """Return True if the current run waits for an answer: it is parked, or one of its calls is suspended."""
         return await self._driver.waits()
 
-    async def give_up(self) -> RunResult | None:
+    async def end_unfinished(self) -> RunResult | None:
         """End a parked or otherwise unfinished run. Return its result, or None if there is no such run.
 
         The run's tickets expire, and the model reads that the remaining calls were interrupted.
         """
-        return await self._driver.give_up()
+        return await self._driver.end_unfinished()
+
+    give_up = old_name(end_unfinished, "give_up")
 
     async def acall(self, call: ToolCall) -> ExecutedCall:
         """Run one call by hand; see ``calls``."""

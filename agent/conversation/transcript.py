@@ -300,13 +300,13 @@ class Transcript:
         if known is not None and known.status.is_terminal and not known.is_of(turn.get("turn", ""), begun_since(turn)):
             known = None
         if known is not None and not known.status.is_terminal:
-            known = await self.give_up(known)
+            known = await self.end_call(known)
         if known is None or known.result is None:
             text = encode({"error": f"Error executing {call['name']}: interrupted before it ran; call it again if needed"})
             return {"call_id": call["id"], "name": call["name"], "text": text, "is_error": True}
         return result_of(ExecutedCall(known.call, known.result, known.status))
 
-    async def give_up(self, known: CallRecord) -> CallRecord | None:
+    async def end_call(self, known: CallRecord) -> CallRecord | None:
         """End a call that will not continue: it waits for an answer, or its end was not recorded. Its tickets expire."""
         store, call = self._store, known.call
         why = "it was interrupted before it could run"

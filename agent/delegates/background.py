@@ -206,7 +206,7 @@ class BackgroundDelegates:
             delegate, allowance = self._starter.new(session_id, order)
             child = await self._starter.open(delegate, allowance)
             try:
-                await child.give_up()
+                await child.end_unfinished()
             finally:
                 await child.close()
 

@@ -67,7 +67,7 @@ class HostedSessions(SessionManager):
         await asyncio.gather(*driving, return_exceptions=True)
         await self.close()
 
-    async def give_up(self, session_id: str) -> None:
+    async def end_unfinished(self, session_id: str) -> None:
         """End a session's parked run and its background delegates, and continue with the next messages.
 
         Raises what Crib.open raises.
@@ -75,7 +75,7 @@ class HostedSessions(SessionManager):
         session = await self.opened(session_id)
         for delegate in session.delegates.at_work:
             delegate.stop()
-        await session.give_up()
+        await session.end_unfinished()
         await self._woken(session_id)
 
     async def stop_run(self, session_id: str, speaker: str = "") -> bool:
@@ -175,7 +175,7 @@ class HostedSessions(SessionManager):
         await self._drop(session_id)
         await self._store.signals.send(topic_of(session_id))
         if await self._store.runs.current(session_id) is not None:
-            await (await self.opened(session_id)).give_up()
+            await (await self.opened(session_id)).end_unfinished()
         if (session := self._open.get(session_id)) is not None:
             for delegate in session.delegates.at_work:
                 delegate.stop()

@@ -142,7 +142,7 @@ async def _stop(here: ChatCommands, message: Inbound, who: Admitted, text: str) 
     if here.manager.at_work(room.session_id):
         is_stopped = await here.manager.stop_run(room.session_id, "" if who.is_owner else who.user)
         return "" if is_stopped else "Nothing is running here."
-    await here.manager.give_up(room.session_id)
+    await here.manager.end_unfinished(room.session_id)
     await here.questions.refresh(room.session_id)
     return "Stopped. The request was not carried out."
 

@@ -125,10 +125,10 @@ async def test_giving_up_in_another_process_is_a_beginning_too(crib: Crib) -> No
     await first.close()
     crib.dispatcher.hooks.register(Watcher(), "watcher")
     again = await opened(crib, "done", resume=first.id, suspends=True)
-    last = await again.give_up()
+    last = await again.end_unfinished()
     assert last is not None
     assert last.stopped == "interrupted"
-    assert await again.give_up() is None
+    assert await again.end_unfinished() is None
     assert began == ["start"]
     await again.close()
 

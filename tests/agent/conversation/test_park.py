@@ -369,7 +369,7 @@ async def test_an_answer_may_be_the_result_or_reach_the_tool(crib: Crib) -> None
 async def test_giving_up_ends_a_parked_run(crib: Crib, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     session, result = await parked(crib, ("terminal", {"command": "rm -rf out"}), ("read_file", {"path": "none"}))
-    last = await session.give_up()
+    last = await session.end_unfinished()
     assert last is not None
     assert last.stopped == "interrupted"
     with pytest.raises(Denied, match="expired"):

@@ -119,7 +119,7 @@ def test_a_call_that_is_given_up_ends_its_delegate(tmp_path: Path, task_server: 
                 store = agent.crib.store
                 (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one)]
                 if how == "cancelled":
-                    await agent.session.give_up()
+                    await agent.session.end_unfinished()
                 else:
                     await agent.session.say("stop", mode="interrupt")
                     server.scripts["go"] = [DONE]
