@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.regex import Regex
@@ -103,6 +103,13 @@ def end_of(word: str, whole: Sequence[str]) -> ReplyEnd:
         return WHOLE
     lower = word.lower().replace("-", "_").replace(" ", "_")
     return next((end for end, words in _OTHERS if words.search(lower)), UNKNOWN)
+
+
+def worse_word(word: str, native: Any, whole: Sequence[str]) -> str:
+    """Return ``native``, the word of the server behind a gateway, if it means a known bad end and ``word`` a whole reply."""
+    if not isinstance(native, str) or word not in whole:
+        return word
+    return word if end_of(native, whole).kind in ("whole", "unknown") else native
 
 
 def end_of_finish(finish: str) -> ReplyEnd:

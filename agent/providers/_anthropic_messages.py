@@ -61,14 +61,17 @@ class AnthropicMessages(History):
         if blocks := _content(text, images):
             self._add("user", blocks)
 
-    def assistant(self, message: Mapping[str, Any]) -> None:
-        """Add a native message."""
+    def assistant(self, message: Mapping[str, Any], *, recorded: bool = False) -> None:
+        """Add a native message. A ``recorded`` one may be another server's, so its call ids are sent in the wire's form."""
         self._close_calls()
         content = _acceptable(message.get("content") or [])
         if not content:
             return  # an empty reply: refused in a history
-        self._add("assistant", content)
-        self._expect({block["id"]: block["id"] for block in content if block.get("type") == "tool_use"})
+        used = [block for block in content if block.get("type") == "tool_use"]
+        ids = {block["id"]: wire_id(block["id"]) if recorded else block["id"] for block in used}
+        changed = [{**block, "id": ids[block["id"]]} if block.get("type") == "tool_use" else block for block in content]
+        self._add("assistant", changed)
+        self._expect(ids)
 
     def results(self, results: Iterable[tuple[str, str, bool]], shown: Pictured = NO_IMAGES) -> None:
         """Add the results of the last message's calls, (call id, text for the model, is an error), as one message.
@@ -111,22 +114,19 @@ class AnthropicMessages(History):
             if not self._is_ours(record):
                 # The current model refuses another model's signatures, and blocks that only that model's server knows.
                 message = {**message, "content": [block for block in message["content"] if block.get("type") in _OURS]}
-            self.assistant(message)
+            self.assistant(message, recorded=True)
             return
         content: list[dict[str, Any]] = [{"type": "text", "text": record.get("text") or ""}]
-        ids: dict[str, str] = {}
-        for call in record.get("calls") or ():
-            ids[call["id"]] = on_wire = wire_id(call["id"])
-            content.append(
-                {
-                    "type": "tool_use",
-                    "id": on_wire,
-                    "name": self._names.wire(call["name"]),
-                    "input": _object(self._names.wire_args(call["name"], call["args"])),
-                }
-            )
-        self.assistant({"content": content})
-        self._expect(ids)
+        content += [
+            {
+                "type": "tool_use",
+                "id": call["id"],
+                "name": self._names.wire(call["name"]),
+                "input": _object(self._names.wire_args(call["name"], call["args"])),
+            }
+            for call in record.get("calls") or ()
+        ]
+        self.assistant({"content": content}, recorded=True)
 
     def _recorded_results(self, record: Mapping[str, Any]) -> Iterable[tuple[str, str, bool]]:
         return ((one["call_id"], one["text"], bool(one.get("is_error"))) for one in record["results"])

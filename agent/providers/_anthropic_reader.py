@@ -171,6 +171,8 @@ class AnthropicReader(EventReader):
         if type(delta) is not dict or type(index) is not int:
             return
         kind = delta.get("type")
+        if kind == "input_json_delta" and (found := self._blocks.get(index)) is not None and found.kind in _PARTS_KEY:
+            index = -1 - index  # a wrong index: these arguments are kept apart, as a call without a name
         block = self._blocks.get(index) or self._open(index, {"type": _KIND_OF_DELTA.get(str(kind), "text")})
         if block is None:
             return

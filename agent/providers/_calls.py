@@ -26,6 +26,10 @@ TOO_MANY = (
     f"it is one too many: of one reply at most {MAX_CALLS} calls are run. This call and all after it were not. Call again what is"
     " still needed, with fewer calls in one reply"
 )
+TORN = (
+    "the reply has arguments that belong to no call, perhaps to this one, which has none; it was not run."
+    " Call again with all its arguments"
+)
 _SHOWN = 200
 new_event: Callable[[type[StreamEvent], tuple[str, str, str, str]], StreamEvent] = tuple.__new__
 """Make a StreamEvent from its four fields, in half the usual time: every token needs one."""
@@ -157,9 +161,22 @@ class CallReader:
             self._by_id[wire_id] = call
         return call
 
+    def _join_torn(self) -> None:
+        """Join a call without arguments and arguments without a name, if there is one of each: see ``held_back`` for others."""
+        nameless = [call for call in self.calls if not call.name and call.raw.strip()]
+        bare = [call for call in self.calls if call.name and not call.raw.strip()]
+        if len(nameless) != 1 or len(bare) != 1:
+            return
+        (piece,), (call,) = nameless, bare
+        if not (piece.wire_id and call.wire_id and piece.wire_id != call.wire_id):
+            call.parts, call.extra = piece.parts, {**piece.extra, **call.extra}
+            self.calls.remove(piece)
+            self.last = call if self.last is piece else self.last
+
     def finish(self, *, truncated: bool) -> tuple[list[ToolCall], list[dict[str, Any]]]:
         """Return the calls, with their faults, and the wire's tool_calls for them. ``truncated``: the token limit was hit."""
         calls, native = [], []
+        self._join_torn()
         for place, call in enumerate(self.calls):
             raw = call.raw
             args, fault = read_arguments(raw)
@@ -187,7 +204,12 @@ def bounded(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
 
 
 def held_back(calls: Sequence[ToolCall], fault: str | None) -> tuple[ToolCall, ...]:
-    """Return the calls, each with ``fault`` if there is one: such a call never runs, and the model reads the reason."""
+    """Return the calls, each with ``fault`` if there is one: such a call never runs, and the model reads the reason.
+
+    If the reply has arguments without a name, each call without arguments gets a fault too: it may have lost them.
+    """
+    if fault is None and any(not call.name and str(call.args.get(UNREADABLE) or "").strip() for call in calls):
+        return tuple(call if call.args else replace(call, fault=call.fault or TORN) for call in calls)
     return tuple(calls if fault is None else (replace(call, fault=call.fault or fault) for call in calls))
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from agent.providers._history import NO_RESULT, History, encode
 from agent.providers._images import NO_IMAGES, Pictured, chat_content, chat_from_tools
-from agent.providers._names import WireNames
+from agent.providers._names import WireNames, nine_id, wire_id
 from agent.providers._reasoning import DEMANDED, FIELDS, ReasoningBack
 from toolcrib.contract.image import Image
 
+_LONGEST_ID = 40
+"""Most characters of a call id that OpenAI accepts."""
 _NO_REASONING = encode(" ")
 """For a message without reasoning, if the server requires it; DeepSeek V4 refuses empty text too."""
 
@@ -19,17 +21,20 @@ _NO_REASONING = encode(" ")
 class ChatMessages(History):
     wire = "chat"
 
-    def __init__(self, names: WireNames, model: str) -> None:
+    def __init__(self, names: WireNames, model: str, server: str = "") -> None:
+        """Begin an empty conversation. ``server``: host and port."""
         super().__init__(names, model)
+        self._nine = f".{server.partition(':')[0].lower()}".endswith(".mistral.ai")
+        """True for Mistral's servers, which refuse call ids of any other form than their own."""
         self._sent: list[bytes] = []
         self._reasoned: dict[int, dict[str, bytes]] = {}  # of each message of the model, as its reply carried it
-        self._open: list[str] = []
+        self._open: dict[str, str] = {}  # calls without a result: their own id and their id on the wire
         self.ids: set[str] = set()  # of all calls so far
 
     @property
-    def carried(self) -> set[str]:
-        """Return the fields of reasoning that the model's messages have."""
-        return set().union(*self._reasoned.values())
+    def carried(self) -> Collection[Collection[str]]:
+        """Return the fields of reasoning that each of the model's messages has."""
+        return self._reasoned.values()
 
     def system(self, text: str) -> None:
         self._close_calls()
@@ -39,16 +44,17 @@ class ChatMessages(History):
         self._close_calls()
         self._add({"role": "user", "content": chat_content(text, images)})
 
-    def assistant(self, message: Mapping[str, Any]) -> None:
-        """Add a native message, with its reasoning."""
+    def assistant(self, message: Mapping[str, Any], *, foreign: bool = False) -> None:
+        """Add a native message, with its reasoning. The call ids of a ``foreign`` model are sent in the wire's form."""
         self._close_calls()
         bare = {key: value for key, value in message.items() if key not in FIELDS}
         calls = bare.get("tool_calls") or []
         if not (bare.get("content") or calls or bare.get("images")):
             return  # an empty reply: servers refuse it in a history
         self._reasoned[len(self._sent)] = {key: encode(message[key]) for key in FIELDS if message.get(key) is not None}
-        self._add(bare)
-        self._open = [call["id"] for call in calls]
+        fit = nine_id if self._nine else (lambda call_id: wire_id(call_id, _LONGEST_ID)) if foreign else str
+        self._open = {call["id"]: fit(call["id"]) for call in calls}
+        self._add({**bare, "tool_calls": [{**call, "id": self._open[call["id"]]} for call in calls]} if calls else bare)
         self.ids.update(self._open)
 
     def results(self, results: Iterable[tuple[str, str]], shown: Pictured = NO_IMAGES) -> None:
@@ -57,9 +63,9 @@ class ChatMessages(History):
         Their images follow in one user message (004-21).
         """
         texts = dict(results)
-        for call_id in self._open:
-            self._add({"role": "tool", "tool_call_id": call_id, "content": texts.get(call_id, NO_RESULT)})
-        self._open = []
+        for call_id, on_wire in self._open.items():
+            self._add({"role": "tool", "tool_call_id": on_wire, "content": texts.get(call_id, NO_RESULT)})
+        self._open = {}
         if shown:
             self._add({"role": "user", "content": chat_from_tools(shown)})
 
@@ -76,7 +82,7 @@ class ChatMessages(History):
         return b"[" + b",".join(sent) + b"]"
 
     def _recorded_reply(self, record: Mapping[str, Any]) -> None:
-        self.assistant(self._native(record))
+        self.assistant(self._native(record), foreign=not self._is_ours(record))
 
     def _native(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         native = record.get("native")

@@ -14,7 +14,7 @@ from agent.providers._calls import CallReader, new_event
 from agent.providers._events import EventReader, counts, latest
 from agent.providers._images import drawn_in_chat
 from agent.providers._reasoning import DetailReader
-from agent.reply_ends import end_of
+from agent.reply_ends import end_of, worse_word
 from toolcrib.contract.session import ProviderTurn, StreamEvent
 
 _CALLS = ("tool_calls", "function_call")
@@ -182,7 +182,9 @@ class ChatReader(EventReader):
             self._raise_error(error)
         if choice["finish_reason"] == "error":
             raise self._broken("interrupted the reply without a reason")
-        self._finish = str(choice["finish_reason"])
+        gateway = choice.get("provider_specific_fields")
+        native = choice.get("native_finish_reason") or (isinstance(gateway, dict) and gateway.get("native_finish_reason"))
+        self._finish = worse_word(str(choice["finish_reason"]), native, WHOLE_WORDS)
 
     def _count(self, usage: dict[str, Any]) -> None:
         found = {"input": usage.get("prompt_tokens"), "output": usage.get("completion_tokens")}

@@ -34,6 +34,28 @@ _SPENT = Regex(
     re.IGNORECASE,
 )
 """An account without money, in the words of vendors: a later request would be refused too."""
+_PERIOD = (
+    r"(?:month(?:ly)?|week(?:ly)?|annual|year(?:ly)?|(?:billing )?cycle|billing period|\d+[ -]days?)\b(?! ?(?:plan|sub|tier))"
+)
+_SPENT_PERIOD = Regex(
+    rf"\b{_PERIOD} (?:(?!plan|for|to|with|ha)[\w-]+ ){{0,2}}(?:limit|quota|cap|allowance|budget)"
+    rf"|\b(?:limit|quota|cap|allowance|budget)s?\b[^.\n]{{0,80}}\b(?:per|for|in|this|each|your|the|next) {_PERIOD}"
+    r"|usage[ _-]?limit[ _-]?(?:has been |was |is )?(?:reached|exceeded|hit|error)"
+    r"|(?:reached|exceeded|hit) (?:your|the) usage limit"
+    r"|\b(?:resets?|refresh\w*|renew\w*|again|retry) (?:in|after) (?:about )?\d+ ?(?:days?|weeks?|months?|d)\b"
+    r"|(?:本月|当月|每月|月度|本周|每周|周期).{0,12}(?:额度|配额|限额|上限|用量|次数)",
+    re.IGNORECASE,
+)
+"""A used up quota of a month or the like, if no limit of a minute is named."""
+_SPENT_DAY = Regex(
+    r"\b(?:daily|per[ -]?day|today)\b.{0,60}\b(?:limit|quota|cap|allowance|budget)s?\b"
+    r"|\b(?:limit|quota|cap|allowance|budget)s?\b.{0,120}\b(?:daily|per[ -]?day|today)\b"
+    r"|(?:今日|今天|当日|每日|每天|单日).{0,12}(?:额度|配额|限额|上限|次数)",
+    re.IGNORECASE,
+)
+"""The same of a day, unless it is a rate limit or the server gives a time to wait: some count the last 24 hours."""
+_RATE = Regex(r"(?:\b(?:per|a|an|each|every)[ -]|/ ?)(?:sec|min)(?:ond|ute)?\b|\b(?:RPM|TPM|RPS)\b|每分钟|每秒", re.IGNORECASE)
+_RATE_LIMIT = Regex(r"\brate[ _-]?limit", re.IGNORECASE)
 _WAIT = Regex(r"(?:try again|retry(?:ing)?) (?:in|after) ((?:\d+(?:\.\d+)?\s*(?:ms|m|h|s|seconds?|minutes?)\s*)+)", re.IGNORECASE)
 _RETRY_DELAY = Regex(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
 _AMOUNT = Regex(r"(\d+(?:\.\d+)?)\s*(ms|seconds?|minutes?|s|m|h)", re.IGNORECASE)
@@ -41,7 +63,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class QuotaSpent(RateLimited):
-    """A 429 that waiting does not fix: the account's quota is used up."""
+    """A 429 that a short wait does not fix: the account's quota is used up."""
 
     retryable = False
 
@@ -146,7 +168,11 @@ def _error(
     key: str,
     clean: Callable[[str], str],
 ) -> ProviderError:
-    kind, message = _kind(status, fields, said)  # before ``clean``, which could remove a word that matters
+    waits = _WAIT.search(said) is not None or any(name.lower().startswith("retry-after") for name in headers)
+    kind, message = _kind(status, fields, said, waits=waits)  # before ``clean``, which could remove a word that matters
+    param = fields.get("param")
+    if isinstance(param, str) and param and param.lower() not in said.lower():
+        said = f"{said}; param: {param}"
     said = clean(said)
     shown = said if len(said) <= MAX_SHOWN else said[:MAX_SHOWN] + " ..."
     told = f"{status}: {shown}" if status else shown
@@ -163,11 +189,11 @@ def _error(
     )
 
 
-def _kind(status: int, fields: Mapping[str, Any], said: str) -> tuple[type[ProviderError], str]:
+def _kind(status: int, fields: Mapping[str, Any], said: str, *, waits: bool) -> tuple[type[ProviderError], str]:
     marks = " ".join(str(fields.get(name) or "") for name in ("code", "type", "status", "param"))
     if is_overflow(status, marks, said, structured=bool(fields)):
         return ContextTooLong, "reports that the conversation is too long for the model"
-    if status in (0, 429) and (_SPENT.search(marks) or _SPENT.search(said)):
+    if status in (0, 429) and _is_spent(f"{marks} {said}", str(fields.get("details") or ""), waits=waits):
         return QuotaSpent, "reports that the account's quota is spent: check its plan and billing"
     if status == 429 or (not status and re.search(r"rate_?limit|quota|RESOURCE_EXHAUSTED", marks, re.IGNORECASE)):
         return RateLimited, "asks for fewer requests"
@@ -184,6 +210,17 @@ def _kind(status: int, fields: Mapping[str, Any], said: str) -> tuple[type[Provi
     if re.search(r"invalid_request|bad_request|invalid_argument", marks, re.IGNORECASE):
         return BadRequest, "refused the request in the middle of a reply"
     return StreamBroken, "interrupted the reply with an error"
+
+
+def _is_spent(said: str, details: str, *, waits: bool) -> bool:
+    """Return whether a quota is used up that a short wait does not renew. ``waits``: the server gave a time to wait."""
+    if "PerDay" in details or ("PerMinute" in details and "limit: 0" not in said):
+        return "PerDay" in details  # Gemini's message is the same for both
+    if _SPENT.search(said):
+        return True
+    if _RATE.search(said):
+        return False
+    return bool(_SPENT_PERIOD.search(said) or (not waits and not _RATE_LIMIT.search(said) and _SPENT_DAY.search(said)))
 
 
 def _status_in(fields: Mapping[str, Any]) -> int:

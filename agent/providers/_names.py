@@ -11,6 +11,7 @@ from toolcrib.contract.schema_view import SchemaView
 from toolcrib.contract.types import Json
 
 _ALLOWED = Regex(r"[a-zA-Z0-9_-]{1,64}")
+_NINE = Regex(r"[a-zA-Z0-9]{9}")
 _OTHER = Regex(r"[^a-zA-Z0-9_-]")
 
 
@@ -79,9 +80,17 @@ class WireNames:
         return self._keys[name].received(args) if name in self._keys else args
 
 
-def wire_id(call_id: str) -> str:
-    """Return a call id of another wire in a form that every wire accepts: Anthropic limits the characters, OpenAI the length."""
-    return call_id if _ALLOWED.fullmatch(call_id) else _marked(call_id)
+def wire_id(call_id: str, size: int = 64) -> str:
+    """Return a call id of another server in a form that every wire accepts.
+
+    Anthropic limits the characters, OpenAI the length.
+    """
+    return call_id if _ALLOWED.fullmatch(call_id) and len(call_id) <= size else _marked(call_id, size)
+
+
+def nine_id(call_id: str) -> str:
+    """Return a call id in the form that Mistral's servers require: 9 letters and digits."""
+    return call_id if _NINE.fullmatch(call_id) else hashlib.sha256(call_id.encode()).hexdigest()[:9]
 
 
 def _plain(name: str) -> str:
@@ -99,5 +108,5 @@ def wire_key(name: str, accepted: Regex[str], taken: Collection[str]) -> str:
     return _marked(f"_{name}!")
 
 
-def _marked(name: str) -> str:
-    return f"{_OTHER.sub('_', name)[:55]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+def _marked(name: str, size: int = 64) -> str:
+    return f"{_OTHER.sub('_', name)[: size - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -56,20 +56,23 @@ class ReasoningBack:
             return True
         return field not in self._omitted and field not in _refused.get(self._server, ())
 
-    def adapt(self, said: str, carried: Collection[str]) -> bool:
+    def adapt(self, said: str, replies: Collection[Collection[str]]) -> bool:
         """Adapt to a refusal (lower case) that names a field; return False if the next request would be the same.
 
-        ``carried``: the fields that the conversation has. A field that the server refuses is remembered for all sessions. A
-        refusal of its value, such as a signature, omits it in this session only.
+        ``replies``: the fields that each message of the model carries. A server can't refuse a field that was not sent, and
+        ``DEMANDED`` in only some messages is more likely required in all, whatever the language. A field that the server
+        refuses is remembered for all sessions. A refusal of its value, such as a signature, omits it in this session only.
         """
-        named = {field for field in FIELDS if _NAMED[field].search(said)}
-        refuses = _REFUSES.search(said) is not None
-        if DEMANDED in named and not refuses and _DEMANDS.search(said):
+        named = {field for field in FIELDS if _NAMED[field].search(said)} if replies else set()
+        refuses, demands = _REFUSES.search(said) is not None, _DEMANDS.search(said) is not None
+        sent = {DEMANDED} if self.is_demanded else set()
+        fresh = {field for field in named if field in sent.union(*replies) and self.sends(field)}
+        is_partial = not self.is_demanded and any(DEMANDED not in one for one in replies)
+        if DEMANDED in named and (not fresh or (not refuses and (demands or is_partial))):
             first, self._may_demand = self._may_demand, False
             self.is_demanded |= first
-            return first
-        sent = {*carried, DEMANDED} if self.is_demanded else carried
-        fresh = {field for field in named if field in sent and self.sends(field)}
+            if first or demands or not fresh:
+                return first
         self._omitted |= fresh
         if DEMANDED in fresh:
             self.is_demanded = False

@@ -41,12 +41,19 @@ class ResponsesItems(History):
     def user(self, text: str, images: Sequence[Image] = ()) -> None:
         self._say("user", _content(text, images))
 
-    def assistant(self, reply: Mapping[str, Any]) -> None:
-        """Add the native form of a reply: ``{"id", "output": items}``."""
+    def assistant(self, reply: Mapping[str, Any], *, recorded: bool = False) -> None:
+        """Add the native form of a reply: ``{"id", "output": items}``.
+
+        A ``recorded`` one may be another server's, so its call ids are sent in the wire's form.
+        """
         self._close_calls()
         items = self._acceptable(reply.get("output") or [])
-        self._sent.extend(encode(item) for item in items)
-        self._open = {item["call_id"]: item["call_id"] for item in items if item.get("type") == "function_call"}
+        called = [item["call_id"] for item in items if item.get("type") == "function_call"]
+        self._open = {call_id: wire_id(call_id) if recorded else call_id for call_id in called}
+        self._sent.extend(
+            encode({**item, "call_id": self._open[item["call_id"]]} if item.get("type") == "function_call" else item)
+            for item in items
+        )
         self.ids.update(self._open)
         if self._stored and reply.get("id"):
             self.previous_id, self._known = str(reply["id"]), len(self._sent)
@@ -74,7 +81,7 @@ class ResponsesItems(History):
         native = record.get("native")
         reply = native.get("message") if isinstance(native, Mapping) and native.get("wire") == "responses" else None
         if isinstance(reply, Mapping) and self._is_ours(record):
-            self.assistant(reply)
+            self.assistant(reply, recorded=True)
             return
         self._close_calls()
         self.forget_previous()  # the server's stored conversation lacks replies of other models

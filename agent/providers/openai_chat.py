@@ -49,7 +49,7 @@ class OpenAIChatSession(HttpSession):
         self._offered = functions
         self._names = WireNames((function["name"] for function in functions), keys)
         self._tools = encode([self._tool(function) for function in functions]) if functions else b""
-        self._messages = ChatMessages(self._names, model)
+        self._messages = ChatMessages(self._names, model, self._server)
         if system:
             self._messages.system(system)
         self._messages.records(records, skip_system=bool(system))

@@ -306,3 +306,27 @@ def test_garbage_is_a_provider_error_or_harmless(value: Any, other: Any, kind: s
             read_it()
         except ProviderError:
             continue
+
+
+@pytest.mark.parametrize("place", [0, 5])
+def test_a_call_whose_arguments_have_another_index_does_not_run(place: int) -> None:
+    """Index 0 is a text block; index 5 was not begun."""
+    reader = AnthropicReader()
+    events: list[dict[str, Any]] = [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "I delete."}},
+        {
+            "type": "content_block_start",
+            "index": 1,
+            "content_block": {"type": "tool_use", "id": "a", "name": "wipe", "input": {}},
+        },
+        {"type": "content_block_delta", "index": place, "delta": {"type": "input_json_delta", "partial_json": '{"path": "t"}'}},
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        {"type": "message_stop"},
+    ]
+    reader.read_events([("", json.dumps(one)) for one in events])
+    turn = reader.finish()
+    assert turn.assistant_text == "I delete."
+    assert [one.name for one in turn.tool_calls] == ["wipe", ""]
+    assert all(one.fault is not None for one in turn.tool_calls)
+    assert "Call again with all its arguments" in str(turn.tool_calls[0].fault)

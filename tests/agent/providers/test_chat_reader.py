@@ -130,6 +130,75 @@ def test_x_2_x_3_calls_however_they_come(deltas: list[list[dict[str, Any]]], cal
     assert calls_of(*deltas) == calls
 
 
+HEAD, PIECE = {"name": "f", "id": "a"}, '{"path": "tmp"}'
+
+
+@pytest.mark.parametrize("begun", [None, ""])
+@pytest.mark.parametrize(("named", "other"), [(0, 1), (1, 0), (0, 7)])
+def test_arguments_under_another_index_than_their_name_are_joined(begun: str | None, named: int, other: int) -> None:
+    turn, _ = stream(
+        chunk({"tool_calls": [call(begun, **HEAD, index=named)]}),
+        *(chunk({"tool_calls": [call(part, index=other)]}) for part in (PIECE[:6], PIECE[6:])),
+        chunk({}, "tool_calls"),
+    )
+    assert [(one.name, one.args, one.fault) for one in turn.tool_calls] == [("f", {"path": "tmp"}, None)]
+    (sent,) = turn.assistant_turn["tool_calls"]
+    assert (sent["id"], sent["function"]) == ("a", {"name": "f", "arguments": PIECE})
+
+
+@pytest.mark.parametrize(
+    ("deltas", "runs"),
+    [
+        ([call("", **HEAD, index=0), call("", name="g", id="b", index=1), call(PIECE, index=2)], []),
+        ([call("", **HEAD, index=0), call(PIECE, index=1), call(PIECE, index=2)], []),
+        ([call("{}", **HEAD, index=0), call(PIECE, index=1)], []),
+        ([call("", **HEAD, index=0), call(PIECE, id="b", index=1)], []),
+        ([call(PIECE, **HEAD, index=0), call("{}", name="g", id="b", index=1), call(PIECE, index=2)], ["f"]),
+    ],
+)
+def test_a_call_that_may_have_lost_its_arguments_does_not_run(deltas: list[dict[str, Any]], runs: list[str]) -> None:
+    turn, _ = stream(*(chunk({"tool_calls": [one]}) for one in deltas), chunk({}, "tool_calls"))
+    assert [one.name for one in turn.tool_calls if one.fault is None] == runs
+    assert all("Call again with all its arguments" in str(one.fault) for one in turn.tool_calls if one.name and not one.args)
+
+
+def test_arguments_of_another_index_are_cut_off_with_their_call() -> None:
+    turn, _ = stream(
+        chunk({"tool_calls": [call("", **HEAD, index=1)]}), chunk({"tool_calls": [call(PIECE, index=0)]}), chunk({}, "length")
+    )
+    assert [one.fault is not None for one in turn.tool_calls] == [True]
+
+
+@pytest.mark.parametrize("place", ["choice", "gateway"])
+@pytest.mark.parametrize(
+    ("word", "native", "kind", "finish"),
+    [
+        ("stop", "network_error", "broken", "other"),
+        ("tool_calls", "MALFORMED_FUNCTION_CALL", "broken", "other"),
+        ("stop", "max_tokens", "cut", "length"),
+        ("stop", "SAFETY", "filtered", "content_filter"),
+        ("stop", "STOP", "whole", "stop"),
+        ("stop", "completed", "whole", "stop"),
+        ("stop", None, "whole", "stop"),
+        ("length", "stop", "cut", "length"),
+    ],
+)
+def test_the_word_of_the_server_behind_a_gateway_decides_if_it_is_bad(
+    word: str, native: str | None, kind: str, finish: str, place: str
+) -> None:
+    more: dict[str, Any] = {"native_finish_reason": native}
+    more = more if place == "choice" else {"provider_specific_fields": more}
+    reader = ChatReader()
+    reader.read_events(
+        [
+            ("", json.dumps(one))
+            for one in (chunk({"content": "part"}), {"choices": [{"delta": {}, "finish_reason": word, **more}]})
+        ]
+    )
+    turn = reader.finish()
+    assert (reader.end.kind, turn.finish) == (kind, "tool_calls" if finish == "stop" and word == "tool_calls" else finish)
+
+
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [

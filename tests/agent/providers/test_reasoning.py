@@ -82,6 +82,46 @@ def test_a_gateway_that_renames_reasoning_gets_it_under_the_name_that_it_require
 
 
 @pytest.mark.parametrize(
+    "words", ["思考模式下必须回传 reasoning_content", "reasoning_content fehlt", "reasoning_content is unsupported"]
+)
+@pytest.mark.parametrize("key", ["reasoning", "reasoning_content"])
+def test_a_demand_in_any_words_is_no_refusal_of_a_field_that_was_not_sent(words: str, key: str) -> None:
+    """The field is missing in all messages, or in one of them."""
+
+    def rules(sent: Any) -> Response | None:
+        return None if all("reasoning_content" in one for one in replies(sent)) else refuse(words)
+
+    records: list[dict[str, Any]] = [
+        {"role": "user", "text": "x"},
+        {"role": "assistant", "text": "old", "via": {"model": "gpt-9"}},
+    ]
+    records = records if key == "reasoning_content" and "unsupported" not in words else []
+    key = key if records else "reasoning"
+    turns = [reply(*thinks("hm", key=key), call="a"), reply(text="done")]
+    with Documented(rules, *turns) as server:
+        talk(server, 1, records=records)
+        assert server.refused == 1
+        assert [one["reasoning_content"] for one in replies(server.requests[-1])][-1:] == ["hm"]
+
+
+@pytest.mark.parametrize("words", ["reasoning_content 不支持", "bad reasoning_content"])
+def test_a_refusal_of_a_field_in_each_message_leaves_it_out(words: str) -> None:
+    def rules(sent: Any) -> Response | None:
+        return refuse(words) if forbidden(sent, ["reasoning_content"]) else None
+
+    with Documented(rules, reply(*thinks("hm"), call="a"), reply(text="done")) as server:
+        talk(server, 1)
+        assert server.refused == 1
+
+
+def test_a_first_request_has_no_reasoning_to_add() -> None:
+    with Documented(lambda sent: refuse("reasoning_content is required")) as server:
+        with pytest.raises(BadRequest):
+            talk(server, 1)
+        assert server.refused == 1
+
+
+@pytest.mark.parametrize(
     ("model", "details", "whole"),
     [
         ("google/gemini-3-pro-preview", [ENCRYPTED], [ENCRYPTED]),

@@ -23,6 +23,67 @@ async def _ask(server: ChatServer, key: str = "") -> None:
         await session.close()
 
 
+_TO_COME = "You've reached kimi monthly usage limit for this billing cycle. Your quota will be refreshed in the next cycle."
+_GEMINI = "You exceeded your current quota, please check your plan and billing details."
+
+
+def _gemini(*periods: str, message: str = _GEMINI) -> Response:
+    violations = [{"quotaId": f"GenerateRequestsPer{period}PerProjectPerModel-FreeTier"} for period in periods]
+    details = [{"violations": violations}, {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}]
+    return ChatServer.body(
+        [{"error": {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED", "details": details}}], 429
+    )
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        refuse(_TO_COME, 429, type="access_terminated_error"),
+        refuse("Monthly usage limit reached. Resets in 16 days.", 429, type="GoUsageLimitError"),
+        refuse("Quota exceeded for quota metric 'Requests' and limit 'Requests per day per user per tier' of service 'x'", 429),
+        refuse("You have exceeded your daily quota.", 429),
+        refuse("Weekly limit reached", 429),
+        refuse("You've hit your usage limit. Upgrade to Pro.", 429),
+        refuse("x", 429, type="usage_limit_reached"),
+        refuse("Token quota for this month is used up, retry in 3 days", 429),
+        refuse("本月额度已用完", 429),
+        refuse("今日调用次数已达上限", 429),
+        _gemini("Day"),
+        _gemini("Day", "Minute"),
+        _gemini("Day", message="Resource has been exhausted (e.g. check quota)."),
+        ChatServer.stream({"error": {"code": 429, "message": _TO_COME}}),
+    ],
+)
+def test_a_spent_quota_of_a_longer_period_is_not_asked_again(refusal: Response) -> None:
+    with ChatServer(refusal) as server, pytest.raises(RateLimited, match="quota is spent") as caught:
+        asyncio.run(_ask(server))
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        refuse("Rate limit exceeded. Upgrade to the annual plan for higher limits.", 429),
+        refuse("Rate limit exceeded for your monthly plan: 20 requests per minute", 429),
+        refuse("Limit of 60 requests per minute reached; your monthly quota is 10000 requests", 429),
+        refuse("Rate limit reached on tokens per day (TPD): Limit 100000, Used 99990. Please try again in 7.66s", 429),
+        refuse("Too many requests", 429, type="rate_limit_error"),
+        refuse("Number of request tokens has exceeded your per-minute rate limit", 429),
+        _gemini("Minute"),
+    ],
+)
+def test_a_rate_limit_is_asked_again(refusal: Response) -> None:
+    with ChatServer(refusal) as server, pytest.raises(RateLimited) as caught:
+        asyncio.run(_ask(server))
+    assert caught.value.retryable
+
+
+def test_the_error_names_the_parameter() -> None:
+    said = refuse("Param Incorrect", 400, param="reasoning_content must be passed back")
+    with ChatServer(said) as server, pytest.raises(BadRequest, match="Param Incorrect; param: reasoning_content must be passed"):
+        asyncio.run(_ask(server))
+
+
 @pytest.mark.parametrize(
     ("refusal", "retryable"),
     [
