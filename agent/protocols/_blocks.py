@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from agent.protocols import _bare
 from agent.protocols._code import EMPTY_ELEMENT
+from agent.protocols._ends import without_strays
 from agent.protocols._fences import ProtocolFence
 from agent.protocols._left import speaks
 from agent.protocols._made import CUT_OFF, Definitions, faulty
@@ -21,6 +22,8 @@ from toolcrib.contract.types import ToolCall
 _VALUE_END = re.compile(r"</?[\w|]*(?:arg_value|tool_sep)(?::[\w-]+)?>\s*\Z")
 """End of an argument or of a tool's name. Another argument may follow, so this does not show that the call is complete."""
 _WHOLE_END = re.compile(r"(?<!param>)(?<!parameter>)(?<!arg_key>)(?<=[\]}):>])\s*\Z")
+
+_CALL_END = re.compile(r"(?:[}\])]|</[^<>\s]*?(?:function|invoke)>)\s*\Z")
 
 
 class Taken(NamedTuple):
@@ -61,7 +64,7 @@ class CutBlock:
         else:
             cut = self.cut
         body, readable = cut.body, cut.closed or fence.soft or fence.is_line
-        calls = fence.read(body + fence.tail if cut.closed else body, known) if readable else []
+        calls = self._read(body, fence.tail if cut.closed else "", known) if readable else []
         if self._is_text(body, calls, known, closed=cut.closed):
             return Taken(shown=self.opener + body + cut.mark)
         if not cut.closed:
@@ -72,6 +75,14 @@ class CutBlock:
             return Taken()  # models write an opening twice
         tagged = isinstance(self.scanner, TagScanner)
         return Taken(calls=calls, raw=self.opener + body + cut.mark, tagged=tagged)
+
+    def _read(self, body: str, tail: str, known: Definitions) -> Sequence[ToolCall]:
+        """Return the calls in the body; if some can't be read, without closing marks behind a call's end that nothing opens."""
+        calls = self.fence.read(body + tail, known)
+        if any(call.fault is not None for call in calls) and _CALL_END.search(bare := without_strays(body)):
+            again = self.fence.read(bare + tail, known)
+            return again if again and all(call.fault is None for call in again) else calls
+        return calls
 
     def _is_text(self, body: str, calls: Sequence[ToolCall], known: Definitions, *, closed: bool) -> bool:
         if self.fence.is_line and not calls:
@@ -96,7 +107,7 @@ class CutBlock:
             text = listed
         elif self.fence.loose and not self.truncated and (value := _bare.leading_value(text)) is not None:
             text, rest = value
-        calls = self.fence.read(text, known) if not self.truncated and _WHOLE_END.search(text) else []
+        calls = self._read(text, "", known) if not self.truncated and _WHOLE_END.search(text) else []
         if not calls or (not self.cut.complete and any(_is_part(call, text, known) for call in calls)):
             calls = [faulty(_bare.name_in(text), text, CUT_OFF)]
         return Taken(calls=calls, raw=self.opener + text, rest=rest)

@@ -17,6 +17,8 @@ _ARGUMENT = re.compile(
     r"|(?P<quote><\|\"\|>|<escape>)(?P<ends>(?=\s*[},]))?"
 )
 _MARKS = re.compile(r"arg_value>|arg_key>|param(?:eter)?\b|<\|(?:open|close)\|>argument|\]<\]minimax|<\|\"\|>|<escape>")
+_STRAY = re.compile(r"(?:<|\[)/(?P<name>[\w:.-]{1,60})[>\]]|<\W?[\w\u2581]*(?:end|close)[\w\u2581]*\W?>")
+_MOST_STRAYS = 20
 _QUOTES = ("`", '"', "'", "\u201c", "\u201d")
 
 
@@ -51,6 +53,18 @@ def stray_end(text: str) -> str:
         elif not (goes_on(text[match.end() :]) or _is_quoted(text, *match.span())):
             return match[0]
     return ""
+
+
+def without_strays(text: str) -> str:
+    """Return the text without closing marks at its end that nothing in it opens, such as ``</tool_call>``, ``[/TOOL]``."""
+    for _ in range(_MOST_STRAYS):
+        bare = text.rstrip()
+        at = max(bare.rfind("<"), bare.rfind("["))
+        match = _STRAY.fullmatch(bare, max(at, 0))
+        if match is None or (match["name"] and any(f"{mark}{match['name']}" in bare[:at] for mark in "<[")):
+            return text
+        text = bare[:at]
+    return text
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:

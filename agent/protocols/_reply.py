@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from io import StringIO
 
 from agent.protocols._code import CodeState
-from agent.protocols._ends import holds_arguments, stray_end
+from agent.protocols._ends import holds_arguments, stray_end, without_strays
 from agent.protocols._fences import Follows
 from agent.protocols._made import UNREADABLE, faulty
 from agent.protocols._quotes import SENTENCE_ENDS, ends_example
@@ -85,6 +85,12 @@ class ReplyBuilder:
     @property
     def content(self) -> str:
         return self._content.getvalue()
+
+    @property
+    def unstrayed(self) -> str:
+        """Return the text; closing marks after the calls that nothing opens are left out."""
+        at = self._called_at if self._called_at >= 0 else len(self.content)
+        return self.content[:at] + without_strays(self.content[at:])
 
     @property
     def reasoning(self) -> str:
@@ -188,6 +194,8 @@ class ReplyBuilder:
 
     def end_call(self, mark: str) -> None:
         """Handle the end of a call that was not begun: if the text before it looks like one, a call was lost."""
+        if self.called and not without_strays(self._tail).strip():
+            return  # it follows a call
         if self._tail.endswith(("}", "]", ")", ">")):
             self.lost = mark
 

@@ -95,7 +95,8 @@ class StreamReader(BlockReader):
             thinking = reasoning if self._step == self._in_thinking or nothing else ""
             found = reply.doubtful or self._thought_calls()
             if not (found or self._headed):
-                found = lost_calls(content[self._answered :], thinking, self._beginning, self._inner, reply.lost)
+                text = reply.unstrayed[self._answered :]
+                found = lost_calls(text, thinking, self._beginning, self._inner, reply.lost)
             reply.add(0, found)
             if not reply.calls and reply.blank:
                 reply.add(0, [faulty("", reasoning, fault) for fault in reply.faults])

@@ -3,13 +3,16 @@
 Answers about HTML, XML and configuration contain such names too, so a name alone is not enough. A token such as ``<|call|>``
 counts if the tool's own arguments follow, or if the name is next to it and the rest has the form of a call. A tag of a call
 counts only if the reply ends with a bracket, and the tool's own arguments follow or the tool has none. An element named like a
-tool counts if it contains exactly the tool's arguments.
+tool counts if it contains exactly the tool's arguments; one with a further word of calls or an argument in its name always does.
+A name with the tool's arguments as JSON in parentheses, ``[Calling tool: name({...})]``, counts if it ends the reply.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from agent.protocols._made import Definitions
 from agent.protocols._sentences import LOOKED_BACK, covers
@@ -35,11 +38,21 @@ _NAME_ENDS = r"(?![\w-])"
 _ENDS = ("]", ">", "}", ")", "\u25b7")
 _LOOKED_AHEAD = 600
 _MOST = 40
-_ELEMENT = re.compile(r"^[ \t]*<(?P<name>\w+_\w+)>(?P<body>.*)</(?P=name)>\s*\Z", re.MULTILINE | re.DOTALL)
+_DECODER = json.JSONDecoder()
+_ELEMENT = re.compile(r"^[ \t]*<(?P<name>\w+[_-]\w+)>(?P<body>.*)</(?P=name)>\s*\Z", re.MULTILINE | re.DOTALL)
+
+_CALLING = r"(?:call(?:ing|ed|s)?|use|using|invok(?:e|ing)|run(?:ning)?|exec(?:ute|uting)?|tool|function|action)"
+_NAME_WORD = re.compile(rf"(?:{_CALLING}|command|request|input|args|arguments|parameters)", re.IGNORECASE)
+_LABEL = rf"(?:(?:{_CALLING}[ \t]+){{0,2}}{_CALLING})?:[ \t]*|{_CALLING}[ \t]+"
+_CALLED = re.compile(
+    rf"^[ \t]*(?:[\[<({{]+\s*)?(?:{_LABEL})?(?P<name>[A-Za-z_][\w.-]*)\s*\(\s*(?=\{{)", re.MULTILINE | re.IGNORECASE
+)
+_CALLED_END = re.compile(r"\s*\)[\s\])>}]*\Z")
 
 
 def unlisted_calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of a call that is written in an unknown form, if there is one. ``text`` has no code."""
+    yield from _called(text, known)
     if "<" not in text and "[" not in text and "{{" not in text and "\u25c1" not in text:
         return
     names = "|".join(sorted(map(re.escape, known.tools), key=len, reverse=True))
@@ -68,8 +81,38 @@ def unlisted_calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
         if _is_call(text, mark, name, known, ends=ends) and not covers(text[max(0, mark.start() - LOOKED_BACK) : mark.start()]):
             yield name, text[mark.start() :]
             return
-    if (element := _ELEMENT.search(text)) and element["name"] in known and _has_all(element, known):
-        yield element["name"], element[0]
+    if (element := _ELEMENT.search(text)) and (name := _tool_of(element, known)):
+        yield name, element[0]
+
+
+def _called(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
+    """Yield the call ``name({...})`` that ends the text, if the JSON is the tool's arguments."""
+    if not text.rstrip().endswith((")", "]", ">", "}")):
+        return
+    for match in islice(_CALLED.finditer(text), _MOST):
+        try:
+            args, end = _DECODER.raw_decode(text, match.end())
+        except (ValueError, RecursionError):
+            continue
+        name = match["name"]
+        if name not in known or not _CALLED_END.match(text, end) or known.lacks(name, args):
+            continue
+        if all(known.takes(name, key) for key in args) and not covers(text[max(0, match.start() - LOOKED_BACK) : match.start()]):
+            yield name, text[match.start() :].strip()
+            return
+
+
+def _tool_of(element: re.Match[str], known: Definitions) -> str:
+    """Return the tool that an element at the end of the text calls; "" for none."""
+    name = element["name"]
+    if name in known:
+        return name if _has_all(element, known) else ""
+    for tool in known.tools:
+        rest = name.removeprefix(tool) if name.startswith(tool) else name.removesuffix(tool)
+        word = rest.strip("_-")
+        if rest not in (name, word) and (_NAME_WORD.fullmatch(word) or (name.startswith(tool) and known.takes(tool, word))):
+            return tool
+    return ""
 
 
 def _is_call(text: str, mark: re.Match[str], name: str, known: Definitions, *, ends: bool) -> bool:

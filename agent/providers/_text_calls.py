@@ -15,6 +15,7 @@ from toolcrib.contract.types import ToolCall
 _log = logging.getLogger(__name__)
 _WORD = Regex(r"(?:^|\s)[A-Za-z]{2,}(?:\s|$)")
 """A word of prose: after a mark without a tool's name, it shows that the text only mentions the mark."""
+_CALL_END = Regex(r"\n</(?:\w+:)?(?:tool_(?:calls?|result|response)|function_calls?|param(?:eter)?|arg_value)>\Z")
 NOT_TEXT = "it was written as text, but tools are called by the API's own tool calls; make such a call"
 _GOOD_ENDS = ("stop", "tool_calls", "")
 
@@ -96,17 +97,26 @@ class TextCallWatch:
         if self._reader is None or turn.tool_calls or turn.finish not in _GOOD_ENDS:
             return None
         reply = self._reader.finish()
-        return reply if reply.calls and self._ends_with_call(turn, reply) else None
+        if not reply.calls:
+            return None
+        from agent.protocols._ends import without_strays
 
-    def _ends_with_call(self, turn: ProviderTurn, reply: ParsedReply) -> bool:
-        """Return whether the calls end the text. An unreadable one must name a tool, or contain no word of prose."""
+        bare = without_strays(reply.content)
+        text = turn.assistant_text.rstrip().removesuffix(reply.content[len(bare) :].strip()).rstrip()
+        return replace(reply, content=bare) if self._ends_with_call(text, replace(reply, content=bare)) else None
+
+    def _ends_with_call(self, text: str, reply: ParsedReply) -> bool:
+        """Return whether the calls end the text.
+
+        An unreadable one must name a tool, contain no word of prose, or end with the end of an argument or of a call.
+        """
         faulty = [call for call in reply.calls if call.fault is not None]
         if not faulty:
             last = reply.content.rstrip().rpartition("\n")[2]
-            return not last or not turn.assistant_text.rstrip().endswith(last)
+            return not last or not text.endswith(last)
         raw = " ".join(f"{call.name} {call.args.get(UNREADABLE, '')}" for call in faulty)
         names = [str((tool.get("function") or tool).get("name")) for tool in self._tools]
-        return not _WORD.search(raw.strip()) or any(name in raw for name in names)
+        return not _WORD.search(raw.strip()) or any(name in raw for name in names) or _CALL_END.search(text) is not None
 
     def accept(self, reply: ParsedReply) -> None:
         """Show the rest of the text before the calls, and the calls."""

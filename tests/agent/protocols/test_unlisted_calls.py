@@ -33,6 +33,16 @@ UNLISTED = (
     "<read_file>\n<path>a.txt</path>\n</read_file>",
     '<|tool_calls|>terminal{"command": "ls"}',
     '<tool_call:ab12>terminal<args:ab12>{"command": "ls"}</args:ab12>',
+    '[Calling tool: terminal({"command": "ls"})]',
+    ': terminal({"command": "ls"})]',
+    '[tool: terminal({"command": "ls"})]',
+    '<tool: terminal( {"command": "ls"} )>',
+    'Calling tool: terminal({"command": "ls"})',
+    'Calling terminal({"command": "ls"})',
+    'terminal({"command": "ls"})',
+    "<terminal_command>\nls -la\n</terminal_command>",
+    "<terminal-call>ls</terminal-call>",
+    "<tool_terminal>\nls\n</tool_terminal>",
 )
 
 
@@ -70,7 +80,10 @@ def test_no_answer_about_markup_is_a_call(name: str) -> None:
         '<tool name="terminal"><command>xterm</command></tool>', '<functions><function name="todo" type="x"/></functions>',
         '<method name="terminal"><arg name="command" type="s"/></method>', '{"terminal": {"command": "bash"}, "todo": {}}',
         "I opened the terminal<|zeta|>", "<!ELEMENT todo (item*)>", '<call method="terminal"/>',
-        "<memory action=\"x\">y</memory>",
+        "<memory action=\"x\">y</memory>", 'Call it so: terminal({"command": "ls"})', 'terminal({"cmd": "ls"})',
+        "<terminal_font>Mono</terminal_font>",
+        'It has terminal({"command": "ls"})', 'For example:\n\nterminal({"command": "ls"})', "<my_terminal>xterm</my_terminal>",
+        'terminal({"command": "ls"}).then(show)',
     ],
 )  # fmt: skip
 def test_data_and_markup_with_the_name_of_a_tool_are_text(text: str) -> None:

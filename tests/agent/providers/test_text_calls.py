@@ -123,6 +123,56 @@ def test_it_runs_on_each_wire(wire: str, call: str) -> None:
     assert "<tool_call>" not in sent
 
 
+FUNCTION = "<function=terminal>\n<parameter=command>\nls\n</parameter>\n</function>"
+INVOKE = '<invoke name="terminal"><parameter name="command">ls</parameter></invoke>'
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{FUNCTION}\n</tool_call>", f"{FUNCTION}</tool_call>", f"{FUNCTION}\n\n</tool_call>\n",
+        f"{FUNCTION}\n</function_invocation>",
+        f"{INVOKE}\n</tool_call>", f"{INVOKE}\n</function_calls>", f"{FUNCTION}\n</function_invocation>\n</tool_call>",
+        f"<tool_call>\n{FUNCTION}\n</function_invocation>\n</tool_call>", f"{CALLS[0]}\n</tool_call>\n</zeta>",
+        f"{FUNCTION}\n[/TOOL_CALLS]",
+        f"{FUNCTION}\n<|tool_call_end|>",
+    ],
+)  # fmt: skip
+def test_closing_marks_after_it_that_nothing_opens_change_nothing(wire: str, text: str) -> None:
+    (turn,), (shown,), _ = turns(wire, [f"I'll write.\n\n{text}"])
+    assert [(one.name, one.args, one.fault) for one in turn.tool_calls] == [("terminal", {"command": "ls"}, None)]
+    assert turn.assistant_text.strip() == shown.strip() == "I'll write."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{FUNCTION}\n\nThat is the form.\n</tool_call>",
+        f"<b>\n{FUNCTION}\nThat is it.\n</b>",
+        f"Models write:\n\n> {FUNCTION}\n> </tool_call>",
+    ],
+)
+def test_closing_marks_do_not_make_a_shown_call_run(text: str) -> None:
+    (turn,), _, _ = turns("chat", [text])
+    assert not [one for one in turn.tool_calls if one.fault is None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call>\n<parameter=command>\nls\n</parameter>\n</tool_call>",
+        "<tool_call>\nNow I will look at it\n</tool_call>",
+        '<tool_call>tool_exchange>\n<tool_result call_id="c2">\nok\n</tool_result>',
+        '[Calling tool: terminal({"command": "ls"})]',
+        "<terminal_command>\nls -la\n</terminal_command>",
+    ],
+)
+def test_marks_at_the_end_without_a_readable_call_are_reported(text: str) -> None:
+    (turn,), _, _ = turns("chat", [f"I look.\n{text}"])
+    assert ["written as text" in str(one.fault) for one in turn.tool_calls] == [True]
+
+
 def test_the_history_holds_it_as_the_wire_s_own_call() -> None:
     (first, _), _, requests = turns("chat", ["I look.\n" + CALLS[0], "Done."])
     _, reply, result = requests[1]["messages"]
