@@ -162,7 +162,7 @@ def test_closing_marks_do_not_make_a_shown_call_run(text: str) -> None:
     "text",
     [
         "<tool_call>\n<parameter=command>\nls\n</parameter>\n</tool_call>",
-        "<tool_call>\nNow I will look at it\n</tool_call>",
+        "<tool_call>\nNow I will read the file\n</tool_call>",
         '<tool_call>tool_exchange>\n<tool_result call_id="c2">\nok\n</tool_result>',
         '[Calling tool: terminal({"command": "ls"})]',
         "<terminal_command>\nls -la\n</terminal_command>",
