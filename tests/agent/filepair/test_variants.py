@@ -156,7 +156,7 @@ def test_unknown_tools_and_unreadable_calls_go_on(crib: Crib) -> None:
     assert results["c2"] == {"name": "terminal", "output": {"error": "Unknown tool: terminal"}, "ok": False}
     assert results["c3"] is not None
     assert results["c3"]["ok"] is False
-    assert "unreadable: not valid JSON" in results["c3"]["output"]["error"]
+    assert "was not run: not valid JSON" in results["c3"]["output"]["error"]
     assert [one.call.args for one in model.results[0]][2] == {"INVALID_JSON": calls[2][2]}
     assert [message.type for message in told].count("toolStart") == 3
     assert outcome.error is None
