@@ -6,6 +6,7 @@ Measured in a child process, whose limits can be lowered and whose memory is sep
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import json
 import os
@@ -161,4 +162,5 @@ def _main(number: str, seconds: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(_LIMIT / 2, exit=True)  # a hang shows where every thread is
     _main(*sys.argv[1:])
