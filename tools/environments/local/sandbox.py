@@ -283,7 +283,7 @@ class Sandbox:
     def _await(self, process: subprocess.Popen[bytes]) -> None:
         """Wait for the keeper, then kill the launcher, which until then reserves the first process's number."""
         assert process.stdout is not None  # noqa: S101 - it was given a pipe
-        said = _read_all(process.stdout.fileno(), b"ready\n")
+        said = _read_start(process.stdout.fileno())
         if not said:
             assert process.stderr is not None  # noqa: S101 - as above
             process.kill()
@@ -295,11 +295,11 @@ class Sandbox:
         pidfds: list[int] = []
         self._has_links = b"unlinked" not in said
         try:
-            self._first = next(int(word) for word in said.split() if word.isdigit())
+            self._first = next(int(line) for line in said if line.isdigit())
             pidfds.append(os.pidfd_open(self._first))
             self._keeper = children(self._first)[0]
             pidfds.append(os.pidfd_open(self._keeper))
-        except (OSError, StopIteration, LookupError) as error:
+        except (OSError, LookupError) as error:
             self._forget()
             raise EnvironmentFailed("the sandbox ended while it was starting: call again to start another") from error
         finally:
@@ -373,15 +373,13 @@ def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
     return False
 
 
-def _read_all(fd: int, end: bytes) -> bytes:
-    """Read up to ``end``. Return b"" if it does not arrive."""
+def _read_start(fd: int) -> list[bytes]:
+    """Return what the launcher and the keeper print, in any order: a number and "ready". Return [] if one of them does not."""
     said = b""
     give_up = time.monotonic() + _START_LIMIT
-    while not said.endswith(end):
-        if not is_readable(fd, max(0.0, give_up - time.monotonic())):
-            return b""
-        chunk = os.read(fd, 4096)
-        if not chunk:
-            return b""
+    while is_readable(fd, max(0.0, give_up - time.monotonic())) and (chunk := os.read(fd, 4096)):
         said += chunk
-    return said
+        lines = said.split()
+        if said.endswith(b"\n") and b"ready" in lines and any(line.isdigit() for line in lines):
+            return lines
+    return []

@@ -70,3 +70,37 @@ def test_calls_in_many_sandboxes_at_once_wait_for_descriptors(folder: Path) -> N
     argv = [sys.executable, "-c", _MANY_AT_ONCE, str(folder)]
     done = subprocess.run(argv, cwd=root, capture_output=True, text=True, timeout=300, check=False)
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+
+
+_NUMBER_LATE = """
+import asyncio, sys
+from toolcrib import ExecRequest
+from tools.environments import open_environment
+from tools.environments.local import plan
+
+plan._START = '''
+import os, time
+fork = os.fork
+def fork_and_wait():
+    child = fork()
+    if child:
+        time.sleep(1)  # the first process is ready before its number is printed
+    return child
+os.fork = fork_and_wait
+''' + plan._START
+
+async def main(work):
+    environment = open_environment("local", cwd=work, sandbox="bubblewrap")
+    done = await environment.execute(ExecRequest("echo started", timeout=60))
+    print(done.stdout.head.decode().strip())
+    await environment.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_a_launcher_on_a_busy_machine_may_print_the_number_late(folder: Path) -> None:
+    root = str(Path(__file__).parents[4])
+    argv = [sys.executable, "-c", _NUMBER_LATE, str(folder)]
+    done = subprocess.run(argv, cwd=root, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.stdout, done.returncode) == ("started\n", 0), done.stderr
