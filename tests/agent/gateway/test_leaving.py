@@ -70,6 +70,7 @@ async def by_no_longer_being_the_owner(house: House, line: ChatLine) -> None:
 
 async def by_becoming_a_group(house: House, line: ChatLine) -> None:
     await house.platform.says("hello", user="bob", chat=replace(DIRECT, is_group=True), is_addressed=True)
+    await house.until(lambda: "re bob: hello" in house.platform.texts())
 
 
 LEAVES = [by_new, by_somebody_else, by_no_longer_being_the_owner, by_becoming_a_group]
