@@ -252,11 +252,12 @@ class Shell:
             path, _, last = last.partition(b"\n" + mark + b"\n")
             traps = said.decode("utf-8", "surrogateescape")
         snapshot = ShellSnapshot.read(last, mark, self.folder.inner, traps)
-        # A path of several lines may contain text of other writers, unless the whole report is sound.
-        if path.startswith(b"/") and (b"\n" not in path or (snapshot is not None and snapshot.is_sound)):
+        # A path of several lines may contain text of other writers.
+        is_path = path.startswith(b"/") and (b"\n" not in path or os.path.isdir(path))  # noqa: PTH112 - a path as bytes
+        if is_path:
             self.cwd = os.fsdecode(path)
-        if snapshot is None:
-            self._disown()
+        if snapshot is None or (leaves and not is_path):
+            self._disown(leaves=leaves)
             return
         self._armed, was_late, self._late = snapshot.has_exit_trap, self._late, False
         self._apart = snapshot.has_debug_trap
@@ -264,16 +265,20 @@ class Shell:
             self._ask_again()
             return
         if not snapshot.is_sound:
-            self._disown()
+            self._disown(leaves=leaves)
             return
         self.whole = leaves or not was_late
         if self.snapshot is None or self.snapshot.sections != snapshot.sections:  # else keep cached values
             self.snapshot = snapshot
 
-    def _disown(self) -> None:
-        """End the shell, because its state is unknown: the next command would be judged by an old state."""
-        self.disowned = True
-        kill_session(self.process)
+    def _disown(self, *, leaves: bool = False) -> None:
+        """End the shell, because its state is unknown: the next command would be judged by an old state.
+
+        ``leaves``: it reported that it ends. A kill would hide its exit code.
+        """
+        self.disowned, self.is_usable = True, False
+        if not leaves:
+            kill_session(self.process)
 
     def _ask_again(self) -> None:
         if not self._nonce:  # otherwise the next command reports the state

@@ -71,13 +71,14 @@ class ShellSnapshot:
     @property
     def is_sound(self) -> bool:
         """True if the text shows no foreign output between the parts. A trap may print before the first part."""
-        begins = ((self._aliases, "alias "), (self._traps, "trap -- "))
         return (
-            all(not text or text.startswith(first) for text, first in begins)
+            _pattern(rf"(?:{_ALIAS}\n)*").fullmatch(self._aliases) is not None
+            and _pattern(rf"(?:{_TRAP}\n)*").fullmatch(self._traps) is not None
             and all(line.startswith("declare -f") for line in self._exported.splitlines())
             and (not self._functions or _pattern(_FUNCTION).match(self._functions) is not None)
             and re.fullmatch(r"umask [0-7]+\n", self._umask) is not None
-            and re.match(r"\d+\n", self._positional) is not None
+            and re.fullmatch(r"\d+\n.*", self._positional) is not None
+            and "\n" not in self._folders
         )
 
     @property

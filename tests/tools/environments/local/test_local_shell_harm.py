@@ -129,3 +129,24 @@ def test_a_flood_from_the_background_hides_no_result(tmp_path: Path) -> None:
     assert isinstance(first, ExecOutcome)
     assert isinstance(second, ExecOutcome)
     assert (first.exit_code, second.exit_code, second.stdout.head) == (5, 7, b"seen\n")
+
+
+@pytest.mark.parametrize("place", range(1, 21))
+def test_foreign_lines_in_the_last_report_are_not_run(tmp_path: Path, place: int) -> None:
+    """Any process of the session may write there. Such lines would be folders, traps or commands of the next shell."""
+    # The shell itself writes the lines, so that each place of the report has its turn.
+    foreign = f"{{ \\\\builtin echo touch {tmp_path}/ran; \\\\builtin echo y; }} >$f/s"
+    forge = f'f=$(readlink /proc/$$/fd/10); f=${{f%/*}}; sed -i "s|;|; {foreign};|{place}" $f/g; trap ":" USR1; exit 5'
+    first, second = asyncio.run(_run(tmp_path, [forge, "echo seen; (exit 7)"]))
+    assert isinstance(first, ExecOutcome)
+    assert isinstance(second, ExecOutcome), second[:300]
+    assert (first.exit_code, second.exit_code, second.stdout.head, second.stderr.head) == (5, 7, b"seen\n", b"")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_foreign_lines_in_the_last_report_are_no_working_folder(tmp_path: Path) -> None:
+    forge = 'f=$(readlink /proc/$$/fd/10); f=${f%/*}; sed -i "s|pwd -P|pwd -P >$f/s;echo y|" $f/x; exit 5'
+    first, second = asyncio.run(_run(tmp_path, [forge, "pwd -P"]))
+    assert isinstance(first, ExecOutcome)
+    assert isinstance(second, ExecOutcome), second[:300]
+    assert second.stdout.head.decode() == f"{tmp_path}\n"
