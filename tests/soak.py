@@ -23,6 +23,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "conversations": ("-m", "tests.fuzz.kill_conversations", "--kills", "500"),
     "gateway": ("-m", "tests.fuzz.kill_gateway", "--kills", "200"),
     "week": ("-m", "tests.fuzz.week"),
+    "llama": ("-m", "tests.fuzz.llama_runs"),
     "undo": ("-m", "tests.fuzz.undo_scripts", "--count", "500"),
     "undo-kills": ("-m", "tests.fuzz.undo_scripts", "--kills", "200"),
     "shell-parser": ("-m", "tests.fuzz.shell_parser", "--minutes", "20", "--seed", "1"),
