@@ -136,7 +136,8 @@ def test_foreign_lines_in_the_last_report_are_not_run(tmp_path: Path, place: int
     """Any process of the session may write there. Such lines would be folders, traps or commands of the next shell."""
     # The shell itself writes the lines, so that each place of the report has its turn.
     foreign = f"{{ \\\\builtin echo touch {tmp_path}/ran; \\\\builtin echo y; }} >$f/s"
-    forge = f'f=$(readlink /proc/$$/fd/10); f=${{f%/*}}; sed -i "s|;|; {foreign};|{place}" $f/g; f() {{ :; }}; trap ":" USR1; exit 5'
+    where = "f=$(readlink /proc/$$/fd/10); f=${f%/*}"
+    forge = f'{where}; sed -i "s|;|; {foreign};|{place}" $f/g; f() {{ :; }}; trap ":" USR1; exit 5'
     first, second = asyncio.run(_run(tmp_path, [forge, "echo seen; (exit 7)"]))
     assert isinstance(first, ExecOutcome)
     assert isinstance(second, ExecOutcome), second[:300]
