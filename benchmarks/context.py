@@ -20,7 +20,6 @@ from toolcrib.testing import ChatServer, Response
 TURNS = 50
 BAR = 5.0
 """Largest share of a request in percent that may change in the next one."""
-_ARGS = {"path": "a.txt"}
 _MAIN = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
 _ROOT = Path(__file__).parents[1]
 
@@ -60,8 +59,13 @@ def _same(one: bytes, after: bytes) -> int:
     )
 
 
+def _args(number: int) -> Mapping[str, Any]:
+    """Return other arguments for each call, because a run ends when the same call returns the same result too often."""
+    return {"path": "a.txt", "limit": 100 + number}
+
+
 def _chat_call(number: int) -> Response:
-    return ChatServer.calls(("read_file", _ARGS), ids=[f"call_{number}"])
+    return ChatServer.calls(("read_file", _args(number)), ids=[f"call_{number}"])
 
 
 def _anthropic(content: Mapping[str, Any], stop: str) -> Response:
@@ -71,7 +75,7 @@ def _anthropic(content: Mapping[str, Any], stop: str) -> Response:
 
 
 def _anthropic_call(number: int) -> Response:
-    return _anthropic({"type": "tool_use", "id": f"toolu_{number}", "name": "read_file", "input": _ARGS}, "tool_use")
+    return _anthropic({"type": "tool_use", "id": f"toolu_{number}", "name": "read_file", "input": _args(number)}, "tool_use")
 
 
 def _gemini(part: Mapping[str, Any]) -> Response:
@@ -80,7 +84,7 @@ def _gemini(part: Mapping[str, Any]) -> Response:
 
 
 def _gemini_call(number: int) -> Response:
-    return _gemini({"functionCall": {"name": "read_file", "args": _ARGS}})
+    return _gemini({"functionCall": {"name": "read_file", "args": _args(number)}})
 
 
 def _responses(number: int, *output: Mapping[str, Any]) -> Response:
@@ -92,7 +96,7 @@ def _responses(number: int, *output: Mapping[str, Any]) -> Response:
 def _responses_call(number: int) -> Response:
     """Return a call with the encrypted reasoning before it, which is sent back unchanged."""
     thought = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": f"{number:06}" * 200}
-    arguments = json.dumps(_ARGS)
+    arguments = json.dumps(_args(number))
     call = {
         "type": "function_call",
         "id": f"fc_{number}",
