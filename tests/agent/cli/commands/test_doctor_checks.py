@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -53,8 +54,9 @@ class _Lists(BaseHTTPRequestHandler):
         self.send_response_only(status)
         self.send_header("Date", formatdate(time.time() + ahead, usegmt=True))
         self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        with contextlib.suppress(OSError):  # the client did not wait for the answer
+            self.end_headers()
+            self.wfile.write(body)
 
     def log_message(self, *args: object) -> None:
         """Log nothing."""
