@@ -6,7 +6,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 _PAUSE = 1.0
 """Seconds between two scans of this machine's sockets."""
@@ -24,7 +23,7 @@ class AppearingPaths:
     def __init__(self, paths: Sequence[str], sockets: Callable[[], Sequence[str]]) -> None:
         self._paths = paths
         self._sockets = sockets
-        self._folders = sorted({Path(path).parent for path in paths})
+        self._folders = sorted({os.path.dirname(path) for path in paths})  # noqa: PTH120 - strings, which take little memory
         self._quiet: _Mark | None = None
         """State of the folders when no path showed contents. None can show any until one of the folders changes."""
         self._look_again = 0.0
@@ -45,11 +44,11 @@ class AppearingPaths:
         return list(dict.fromkeys(found))
 
 
-def _mark(folders: Iterable[Path]) -> _Mark:
+def _mark(folders: Iterable[str]) -> _Mark:
     found = []
     for folder in folders:
         try:
-            facts = folder.stat()
+            facts = os.stat(folder)  # noqa: PTH116 - as above
         except OSError:
             found.append((0, 0, 0))
         else:

@@ -102,16 +102,16 @@ class SandboxedEnvironment(_WithOutside):
         if not is_supported():
             raise EnvironmentFailed("the sandbox needs Linux and bash: install bash, or choose sandbox: none")
         super().__init__(cwd, pass_env=pass_env, env=env, own=own)
-        folders = [plan.existing_folder(path, "the writable folder") for path in writable]
-        if mode == "workspace" and (start := plan.working_folder(self._cwd)):
-            folders.insert(0, start)
-        for folder, path in ((folder, path) for folder in folders for path in masks(masked) if is_within(folder, path)):
+        start = plan.working_folder(self._cwd) if mode == "workspace" else ""
+        folders = [*filter(None, [start]), *(plan.existing_folder(path, "the writable folder") for path in writable)]
+        hidden = masks(masked)
+        for folder, path in ((folder, path) for folder in folders for path in hidden if is_within(folder, path)):
             raise EnvironmentFailed(f"{folder} can't be written in the sandbox, as {path} is masked in it: choose another folder")
         cached = plan.caches(caches, folders) if mode == "workspace" else ()
         self._plan = SandboxPlan(
             mode,
             tuple(dict.fromkeys([*folders, *(cached if caches == "shared" else ())])),
-            masks(masked),
+            hidden,
             masks(closed),
             cached if caches == "private" else (),
             links=plan.links_in(masked),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -95,11 +96,7 @@ class SandboxPlan:
 
     def temporary(self) -> tuple[str, ...]:
         """Return the sandbox's private folders, which are empty when it starts."""
-        if self.mode == "own":
-            return ()
-        # Other sessions keep output and their shells' folders in TMPDIR.
-        folders = {os.path.realpath(path) for path in (*_TEMPORARY, tempfile.gettempdir())} - {"/", *self.writable}
-        return tuple(sorted({*folders, "/dev/shm"}))  # noqa: S108 - as above
+        return () if self.mode == "own" else _temporary(self.writable, tempfile.gettempdir())
 
     def sockets(self) -> list[str]:
         """Return the paths of this machine's sockets that commands could connect to.
@@ -252,18 +249,49 @@ def caches(kind: Literal["private", "shared"], writable: Iterable[str]) -> tuple
                 Path(path).mkdir(parents=True)
         if Path(path).is_dir() and (kind == "shared" or not any(is_within(path, one) for one in writable)):
             found.append(path)
-    return tuple(found)
+    return _shared(tuple(found))
 
 
 def masks(paths: Iterable[str]) -> tuple[str, ...]:
     """Return these paths with links resolved, without paths inside others."""
-    return tuple(outermost(os.path.realpath(Path(path).expanduser()) for path in paths))
+    return _shared(tuple(outermost(map(_resolver(), _absolute(paths)))))
 
 
 def links_in(paths: Iterable[str]) -> tuple[str, ...]:
     """Return, as absolute paths, the ``paths`` that are symbolic links or are behind one."""
-    found = (str(Path(path).expanduser().absolute()) for path in paths)
-    return tuple(path for path in found if path != os.path.realpath(path))
+    resolved = _resolver()
+    return _shared(tuple(path for path in _absolute(paths) if path != resolved(path)))
+
+
+def _absolute(paths: Iterable[str]) -> Iterator[str]:
+    return (str(Path(path).expanduser().absolute()) for path in paths)
+
+
+def _resolver() -> Callable[[str], str]:
+    """Return an ``os.path.realpath`` of absolute paths that resolves each folder once, for many paths in few folders."""
+
+    @functools.cache
+    def resolved(path: str) -> str:
+        folder, name = os.path.split(path)
+        if name in ("", ".", ".."):
+            return os.path.realpath(path)
+        whole = os.path.join(resolved(folder), name)  # noqa: PTH118 - strings everywhere
+        return os.path.realpath(whole) if os.path.islink(whole) else whole  # noqa: PTH114 - as above
+
+    return resolved
+
+
+@functools.lru_cache(16)
+def _shared(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return an equal tuple: many sessions mask the same paths, and need them in memory once."""
+    return paths
+
+
+@functools.lru_cache(16)
+def _temporary(writable: Sequence[str], chosen: str) -> tuple[str, ...]:
+    # Other sessions keep output and their shells' folders in TMPDIR, which is ``chosen``.
+    folders = {os.path.realpath(path) for path in (*_TEMPORARY, chosen)} - {"/", *writable}
+    return tuple(sorted({*folders, "/dev/shm"}))  # noqa: S108 - as above
 
 
 def outermost(paths: Iterable[str]) -> list[str]:
