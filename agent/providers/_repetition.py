@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,24 @@ from toolcrib.contract.regex import Regex
 if TYPE_CHECKING:
     from agent.providers._events import EventReader
 
-_EVERY = 256 * 1024
-"""Bytes of a body between two checks."""
-_WINDOW = 64 * 1024
-"""Characters at the end of a text that are checked."""
-_OF_WORDS, _OF_OTHERS = 20_000, 50_000
-"""Characters that must repeat, in prose and in other text: a table or a binary dump may have many zeros."""
+_EVERY = 8 * 1024
+"""Bytes of a body between two looks at the texts of the reply."""
+_GROWN, _GROWN_PIECES = 1_000, 64
+"""Characters, and pieces, that a text grows by between two checks for a short period: a loop may drift into another one."""
+_GROWN_FAR = 16 * 1024
+"""Characters between two checks for any period, and for a numbered list."""
+_NEAR, _WINDOW = 4 * 1024, 64 * 1024
+"""Characters at the end of a text that are checked, for a short period and for any."""
+_OF_WORDS, _OF_LIST, _OF_OTHERS = 20_000, 40_000, 50_000
+"""Characters that must repeat: in prose, in a numbered list of prose, and in other text. A table or a binary dump may have many
+zeros.
+"""
 _TIMES, _PIECES = 4, 128
 """Fewest repetitions, and fewest pieces that they arrived in: a text in a few pieces was written before it was sent."""
 _PROBE, _PLACES = 256, 16
 _WORD = Regex(r"[^\W\d_]{3,}")
+_NUMBER = Regex(r"\b\d{1,9}[.)](?=\s)")
+"""A number of a list. A loop may count: ``1. Sorry. 2. Sorry. 3. Sorry.``"""
 
 
 class RepetitionWatch:
@@ -30,6 +39,7 @@ class RepetitionWatch:
         self._reader = reader
         self._server = server
         self._left = _EVERY
+        self._ends: dict[str, TextEnd] = {}
 
     def record(self, size: int) -> None:
         """Raise OversizedReply if the reply repeats itself."""
@@ -38,40 +48,77 @@ class RepetitionWatch:
             return
         self._left = _EVERY
         for name, parts in self._reader.growing():
-            if found := repetition(parts):
+            if parts and (found := self._ends.setdefault(name, TextEnd()).repetition(parts)):
                 period, size = found
                 words = f"the {name} of the reply repeats itself: its last {size:,} characters are {period:,} again and again"
                 raise OversizedReply(f"the reply of {self._server} was stopped: {words}. Use other words, or another model")
 
 
-def repetition(parts: Sequence[str]) -> tuple[int, int] | None:
-    """Return the period of the repetition at the end of a text, and the length that was compared; None if there is none."""
-    tail, least = _tail(parts)
-    at = last = len(tail) - _PROBE
-    if at <= 0:
-        return None
-    probe = tail[last:]
+class TextEnd:
+    """The end of a text that grows piece by piece."""
+
+    def __init__(self) -> None:
+        self._begin(())
+
+    def _begin(self, parts: Sequence[str]) -> None:
+        self._parts = parts
+        self._read = 0  # pieces whose text is in ``_blocks``
+        self._blocks: deque[str] = deque()
+        self._size = self._grown = 0
+        self._near = ""
+
+    def repetition(self, parts: Sequence[str]) -> tuple[int, int] | None:
+        """Return the period of the repetition at the end of ``parts``, and the length that was compared; None if there is none.
+
+        Call it with the same list each time. It checks nothing until the list has grown enough.
+        """
+        if parts is not self._parts or len(parts) < self._read:
+            self._begin(parts)
+        if len(parts) - self._read < _GROWN_PIECES:
+            return None
+        new = "".join(parts[self._read :])
+        if len(new) < _GROWN:
+            return None
+        self._read = len(parts)
+        self._add(new)
+        far = self._grown >= _GROWN_FAR
+        if len(parts) < _PIECES or self._size < _OF_WORDS or not (far or _has_probe(self._near)):
+            return None
+        text, least = "".join(self._blocks)[-_WINDOW:], sum(map(len, parts[-_PIECES:]))
+        found = _period(text, _OF_WORDS, _OF_OTHERS, least)
+        if far:
+            self._grown = 0
+            if found is None and _has_probe(_NUMBER.sub("0.", self._near)):
+                found = _period(_NUMBER.sub("0.", text), _OF_LIST, _WINDOW, least)
+        return found
+
+    def _add(self, new: str) -> None:
+        self._blocks.append(new)
+        self._size += len(new)
+        self._grown += len(new)
+        while self._size - len(self._blocks[0]) >= _WINDOW:
+            self._size -= len(self._blocks.popleft())
+        self._near = (self._near + new)[-_NEAR:]
+
+
+def _has_probe(text: str) -> bool:
+    """Return whether the last characters of a text occur in it before."""
+    return text.find(text[-_PROBE:]) < len(text) - _PROBE
+
+
+def _period(text: str, of_words: int, of_others: int, least: int) -> tuple[int, int] | None:
+    """Return the period of the repetition at the end of ``text``, and the length that was compared; None if there is none."""
+    last = at = len(text) - _PROBE
+    probe = text[last:]
     for _ in range(_PLACES):
-        at = tail.rfind(probe, 0, at + _PROBE - 1)
+        at = text.rfind(probe, 0, at + _PROBE - 1)
         if at < 0:
             return None
         period = last - at
-        size = max(_OF_WORDS if _is_prose(tail[-period:]) else _OF_OTHERS, _TIMES * period, least)
-        if size <= len(tail) and tail[-size:-period] == tail[period - size :]:
+        size = max(of_words if _is_prose(text[-period:]) else of_others, _TIMES * period, least)
+        if size <= len(text) and text[-size:-period] == text[period - size :]:
             return period, size
     return None
-
-
-def _tail(parts: Sequence[str]) -> tuple[str, int]:
-    """Return the end of a text, and the length of its last ``_PIECES`` pieces; "" if it is too short to repeat itself."""
-    size = least = 0
-    for number in range(1, len(parts) + 1):
-        size += len(parts[-number])
-        if number == _PIECES:
-            least = size
-        if size >= _WINDOW and number >= _PIECES:
-            return "".join(parts[-number:]), least
-    return ("".join(parts), least) if len(parts) >= _PIECES and size >= _OF_WORDS else ("", 0)
 
 
 def _is_prose(unit: str) -> bool:

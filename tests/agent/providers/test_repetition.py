@@ -17,7 +17,7 @@ import pytest
 from agent.api import Agent
 from agent.config import config_path
 from agent.providers import Endpoint, HttpClient
-from agent.providers._repetition import repetition
+from agent.providers._repetition import TextEnd
 from agent.providers.factory import ModelTarget, ProviderOpening, open_session
 from toolcrib import ProviderTurn, StreamBroken
 from toolcrib.testing import ChatServer, Response
@@ -137,26 +137,60 @@ CHINESE = "\u5f88\u62b1\u6b49\uff0c\u6211\u65e0\u6cd5\u56de\u7b54\u8fd9\u4e2a\u9
 LONG_UNIT = "".join(map(str, range(3_000)))
 
 
+def stopped_at(text: str, piece: int = 4) -> int:
+    """Return after how many characters a text in such pieces is stopped, -1 if it is not."""
+    end, parts = TextEnd(), list[str]()
+    for at in range(0, len(text), 64 * piece):
+        parts += [text[start : start + piece] for start in range(at, min(at + 64 * piece, len(text)), piece)]
+        if end.repetition(parts) is not None:
+            return at + 64 * piece
+    return -1
+
+
 @pytest.mark.parametrize("unit", [SENTENCE, "x", "\n", "0, ", CHINESE, SENTENCE * 3 + "However, ", LONG_UNIT])
 def test_a_unit_of_any_length_is_found(unit: str) -> None:
-    text = "A beginning. " + unit * (120_000 // len(unit))
-    assert repetition([text[at : at + 5] for at in range(0, len(text), 5)]) is not None
+    assert 0 < stopped_at("A beginning. " + unit * (120_000 // len(unit)), 5) <= 90_000
+
+
+@pytest.mark.parametrize("start", [0, 300, 999, 5_555, 70_000])
+def test_a_loop_is_found_before_it_drifts(start: int) -> None:
+    """A loop may change its sentence after a while, so that its end does not repeat what is far before it."""
+    text = "".join(f"Word {number} of the beginning. " for number in range(3_000))[:start]
+    loop = SENTENCE * 441
+    assert len(loop) == 21_609
+    assert start + 20_000 < stopped_at(text + loop + "Sorry. ") <= start + len(loop)
+
+
+@pytest.mark.parametrize("unit", ["{}. " + SENTENCE, "{}) " + SENTENCE, f"## Step {{}}.\n{SENTENCE}\n", "{}. " + CHINESE + "\n"])
+def test_a_loop_that_counts_is_found(unit: str) -> None:
+    text = "A list: \n" + "".join(unit.format(number) for number in range(1, 5_000))
+    assert 0 < stopped_at(text) <= 70_000
 
 
 def test_a_text_in_few_pieces_is_no_repetition() -> None:
     """Its server wrote all of it before it was sent, so that a stop saves nothing."""
-    assert repetition([SENTENCE * 500] * 20) is None
+    assert stopped_at(SENTENCE * 1_000, 500) == -1
+
+
+def test_a_new_call_does_not_continue_the_one_before() -> None:
+    end = TextEnd()
+    for _ in range(4):
+        assert end.repetition([SENTENCE] * 390) is None
 
 
 # -- ordinary texts ----------------------------------------------------------------------------------------------------
 
-_MOST = 150_000
+_MOST = 100_000
 _LEAST = 20_000
 
 
-def _files(folder: Path, pattern: str, number: int) -> Iterator[Path]:
-    found = (path for path in sorted(folder.rglob(pattern)) if path.is_file() and path.stat().st_size >= _LEAST)
-    yield from (path for path, _ in zip(found, range(number), strict=False))
+def _files(folder: Path, numbers: dict[str, int]) -> dict[str, list[Path]]:
+    """Return so many large files for each suffix."""
+    found: dict[str, list[Path]] = {suffix: [] for suffix in numbers}
+    for path in sorted(path for path in folder.rglob("*.*") if path.suffix in numbers):
+        if len(found[path.suffix]) < numbers[path.suffix] and path.is_file() and path.stat().st_size >= _LEAST:
+            found[path.suffix].append(path)
+    return found
 
 
 def _dump(data: bytes) -> str:
@@ -179,8 +213,8 @@ def _import_log(*modules: str) -> str:
 def ordinary() -> Iterator[tuple[str, str]]:
     """Yield long texts as models write them, from files that every machine with Python has."""
     library = Path(sysconfig.get_path("stdlib"))
-    sources = list(_files(library, "*.py", 120))
-    binaries = [Path(sys.executable).resolve(), *_files(library, "*.so", 12), *_files(library, "*.pyc", 28)]
+    files = _files(library, {".py": 80, ".so": 10, ".pyc": 25})
+    sources, binaries = files[".py"], [Path(sys.executable).resolve(), *files[".so"], *files[".pyc"]]
     for path in sources:
         yield str(path), path.read_text("utf-8", "replace")
     for path in binaries:
@@ -202,17 +236,25 @@ def ordinary() -> Iterator[tuple[str, str]]:
         yield f"log of {modules}", _import_log(*modules)
 
 
+def written() -> Iterator[tuple[str, str]]:
+    """Yield long texts as models make them up: their rows differ in numbers only."""
+    rows = {
+        "CSV": "{n},user{n},user{n}@example.com,active\n",
+        "JSON lines": '{{"id": {n}, "name": "Item {n}", "value": null}}\n',
+        "JSON list": '{{"id": {n}, "name": "Item {n}", "tags": []}}, ',
+        "log": "2026-01-01 10:{m:02}:{s:02} INFO request {n} was served in {s} ms by worker {m}\n",
+        "counting log": "INFO request {n} was served by the worker\n",
+        "table": "| {n} | a user of the page | active | 0 |\n",
+        "SQL": "INSERT INTO users (id, name) VALUES ({n}, 'User {n}');\n",
+        "list": "{n}. Item number {n} costs {m} euros\n",
+        "short list": "{n}. yes\n",
+    }
+    for name, row in rows.items():
+        yield name, "".join(row.format(n=n, m=n // 60 % 60, s=n % 60) for n in range(1, 4_000))
+
+
 def test_two_hundred_ordinary_texts_are_not_stopped() -> None:
     """Checked at many places, as while they arrive."""
-    number, found = 0, {}
-    for name, text in ordinary():
-        text = text[:_MOST]
-        if len(text) < _LEAST:
-            continue
-        number += 1
-        parts = [text[at : at + 4] for at in range(0, len(text), 4)]
-        for end in (*range(_LEAST // 4, len(parts), 5_000), len(parts)):
-            if repetition(parts[:end]) is not None:
-                found[name] = end * 4
-    assert found == {}
-    assert number >= 200
+    texts = [(name, text[:_MOST]) for name, text in (*ordinary(), *written()) if len(text) >= _LEAST]
+    assert {name: at for name, text in texts if (at := stopped_at(text)) >= 0} == {}
+    assert len(texts) >= 200
