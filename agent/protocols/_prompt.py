@@ -21,10 +21,10 @@ _COMMAND_INTRO = (
 def tool_lines(definitions: Sequence[Mapping[str, Json]]) -> str:
     """Return the list of tools, one per line: ``- name(p1, p2): description``; no parentheses without parameters (000-11)."""
     lines = []
-    for name, function in Definitions(definitions).tools.items():
-        parameters = function.get("parameters")
-        properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
-        listed = f"({', '.join(properties)})" if properties else ""
+    known = Definitions(definitions)
+    for name, function in known.tools.items():
+        keys = known.keys(name)
+        listed = f"({', '.join(keys)})" if keys else ""
         lines.append(f"- {name}{listed}: {function.get('description', '')}\n")
     return "".join(lines)
 

@@ -45,6 +45,12 @@ def test_000_10_000_11_000_12_the_tools_prompt() -> None:
     assert protocol.render_tools([]) == ""
 
 
+def test_000_11_the_list_of_tools_follows_references() -> None:
+    page = {"type": "object", "properties": {"top": {"type": "integer"}, "sort": {}}}
+    tool = {"name": "page", "description": "Show.", "parameters": {"$ref": "#/$defs/page", "$defs": {"page": page}}}
+    assert find_protocol("tags").render_tools([tool]).endswith("- page(top, sort): Show.\n")
+
+
 @pytest.mark.parametrize(
     ("text", "content"),
     [
