@@ -106,7 +106,7 @@ class BlockReader:
         self._buffer = taken.rest + self._buffer
         if taken.calls:
             braces = cut.body.lstrip().startswith(("call:", ":"))  # Gemma's braces are the arguments (000-25)
-            calls = taken.calls if braces else self._known.fitted(taken.calls)
+            calls = self._known.fitted(taken.calls, unwrap=not braces)
             self._reply.add(fence.rank, calls, taken.raw, fence.follows, tagged=taken.tagged)
 
     def _take_bare(self, cut: Cut, fence: ProtocolFence) -> None:

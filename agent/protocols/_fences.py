@@ -116,7 +116,7 @@ def read_line(body: str, known: Definitions) -> list[ToolCall]:
     match = _PROSE.match(body)
     if (match and match[1] not in known) or not _LINE.match(body):
         return []
-    call = parse_command(body, tuple(known.tools))
+    call = parse_command(body, known.names)
     return [call] if call else []
 
 

@@ -157,7 +157,7 @@ def left_over(content: str, known: Definitions) -> list[ToolCall]:
 def lost_at_end(content: str, known: Definitions) -> list[ToolCall]:
     """Return a faulty call if the last paragraph of a text ends with an unreadable call of a known tool."""
     last = content[content.rfind("\n\n") + 1 :]
-    if not content.endswith(("}", "]", ">", ")")) or not any(name in last for name in known.tools):
+    if not content.endswith(("}", "]", ">", ")")) or not any(name in last for name in known.names):
         return []
     for call in left_over(last, known):
         at = content.rfind(str(call.args[UNREADABLE]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.protocols.repair import read_json, shown
@@ -18,6 +19,7 @@ CUT_OFF = "cut off before its end, so it was not run; call again with less conte
 _NAMES = ("name", "tool_name", "tool", "function")
 _ARGS = ("arguments", "args", "parameters", "input")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?")
+_NOT_ON_WIRES = re.compile(r"[^a-zA-Z0-9_-]")
 _BETWEEN = re.compile(r"[\s,;]+")
 _BESIDE = frozenset(("type", "id", "index", "call_id", "tool_call_id", "thought", "reasoning", *_NAMES, *_ARGS))
 """Fields of a call itself. Any other field is an argument in the wrong place, or the object is not a call."""
@@ -39,20 +41,34 @@ class Definitions:
             function = inner if isinstance(inner, Mapping) else one
             if isinstance(name := function.get("name"), str):
                 self.tools[name] = function
+        self._by_wire_name = self._wire_names()
+
+    def _wire_names(self) -> dict[str, str]:
+        """Return the tools whose names the native wires refuse, by their names there: ``a_b`` for ``a.b``. Models write both."""
+        made = [(_NOT_ON_WIRES.sub("_", name), name) for name in self.tools if _NOT_ON_WIRES.search(name)]
+        counts = Counter(wire for wire, _ in made)
+        return {wire: name for wire, name in made if counts[wire] == 1 and wire not in self.tools}
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names that a model may write: those of the tools, and those on the wires if they differ and are unique."""
+        return (*self.tools, *self._by_wire_name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.tools
+        return name in self.tools or name in self._by_wire_name
 
     def __bool__(self) -> bool:
         return bool(self.tools)
 
     def own(self, name: str) -> str:
-        """Return a tool's name without a namespace of the same name: ``weather`` for ``weather.weather``."""
+        """Return a tool's own name: ``a.b`` for ``a_b``, its name on the wire, and ``weather`` for ``weather.weather``."""
+        if name in self.tools:
+            return name
         space, _, bare = name.rpartition(".")
-        return bare if space == bare and name not in self.tools and bare in self.tools else name
+        return bare if space == bare and bare in self.tools else self._by_wire_name.get(name, name)
 
     def parameters(self, name: str) -> Mapping[str, Json]:
-        schema = self.tools.get(name, {}).get("parameters")
+        schema = self.tools.get(self.own(name), {}).get("parameters")
         return schema if isinstance(schema, Mapping) else {}
 
     def view(self, name: str) -> SchemaView:
@@ -65,12 +81,15 @@ class Definitions:
         """Return the names of the tool's arguments, as far as its schema lists them."""
         return tuple(self.view(name).names)
 
-    def fitted(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
-        """Return the calls with the tools' own names, and without a needless ``{"arguments": {...}}`` around the arguments."""
-        return [self._unwrapped(call) for call in calls]
+    def fitted(self, calls: Sequence[ToolCall], *, unwrap: bool = True) -> list[ToolCall]:
+        """Return the calls with the tools' own names.
+
+        ``unwrap``: also remove a needless ``{"arguments": {...}}`` around the arguments.
+        """
+        named = [replace(call, name=name) if (name := self.own(call.name)) != call.name else call for call in calls]
+        return [self._unwrapped(call) for call in named] if unwrap else named
 
     def _unwrapped(self, call: ToolCall) -> ToolCall:
-        call = replace(call, name=name) if (name := self.own(call.name)) != call.name else call
         if call.fault is not None or len(call.args) != 1 or call.name not in self.tools:
             return call
         ((key, inner),) = call.args.items()

@@ -205,6 +205,6 @@ class Beginning:
         if final or not (match := _RECIPIENT_YET.fullmatch(lead)) or len(lead) > 2 * _bare.DECIDES:
             return None
         name, ended = match[1], match.end(1) < len(lead)
-        names = (*self.known.tools, "all") if lead[0] == ">" else tuple(self.known.tools)
+        names = (*self.known.names, "all") if lead[0] == ">" else self.known.names
         fits = name in names if ended else any(one.startswith(name) for one in names)
         return "wait" if fits else None

@@ -97,7 +97,7 @@ class StreamReader(BlockReader):
             if not (found or self._headed):
                 text = reply.unstrayed[self._answered :]
                 found = lost_calls(text, thinking, self._beginning, self._inner, reply.lost)
-            reply.add(0, found)
+            reply.add(0, self._known.fitted(found, unwrap=False))
             if not reply.calls and reply.blank:
                 reply.add(0, [faulty("", reasoning, fault) for fault in reply.faults])
         calls = reply.ranked()
@@ -121,7 +121,7 @@ class StreamReader(BlockReader):
         """Add a fault for a call at the end of the text that can't be read; calls that are shown as examples are text."""
         reply = self._reply
         if not (reply.calls or reply.doubtful or self._truncated):
-            reply.add(0, lost_at_end(content, self._known))
+            reply.add(0, self._known.fitted(lost_at_end(content, self._known), unwrap=False))
 
     def _handed_over(self) -> TextReader | None:
         return self._other

@@ -55,7 +55,7 @@ def unlisted_calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
     yield from _called(text, known)
     if "<" not in text and "[" not in text and "{{" not in text and "\u25c1" not in text:
         return
-    names = "|".join(sorted(map(re.escape, known.tools), key=len, reverse=True))
+    names = "|".join(sorted(map(re.escape, known.names), key=len, reverse=True))
     behind = re.compile(rf"{_BEFORE_NAME}(?P<name>{names}){_NAME_ENDS}")
     within = re.compile(rf"(?:name|tool|function|call|[:=|\uff5c])\s*[=:]?\s*[\"']?(?P<name>{names}){_NAME_ENDS}", re.IGNORECASE)
     before = re.compile(rf"(?:^|[\s>.:=])(?P<name>{names})[ \t]*\Z")
@@ -107,7 +107,7 @@ def _tool_of(element: re.Match[str], known: Definitions) -> str:
     name = element["name"]
     if name in known:
         return name if _has_all(element, known) else ""
-    for tool in known.tools:
+    for tool in known.names:
         rest = name.removeprefix(tool) if name.startswith(tool) else name.removesuffix(tool)
         word = rest.strip("_-")
         if rest not in (name, word) and (_NAME_WORD.fullmatch(word) or (name.startswith(tool) and known.takes(tool, word))):

@@ -131,7 +131,7 @@ class JsonObjectReader:
             return None
         calls = []
         for line in lines:
-            call = parse_command(line, tuple(self._known.tools))
+            call = parse_command(line, self._known.names)
             if call is None or call.fault is not None:
                 raise _RefusedError("invalid_json", f"the line {shown(line.strip())} is not a call: {call.fault if call else ''}")
             calls.append(self._action({"tool": call.name, "args": call.args}))
@@ -181,6 +181,7 @@ class JsonObjectReader:
         if tool not in self._known:
             named = ", ".join(self._known.tools) or "none"
             raise _RefusedError("unknown_tool", f"unknown tool {tool!r}; the tools are: {named}", tool)
+        tool = self._known.own(tool)
         if not isinstance(args, dict):
             raise _RefusedError("args_mismatch", f"args must be an object; expected {self._schema(tool)}", tool)
         self._check(tool, args)

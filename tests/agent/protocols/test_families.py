@@ -291,6 +291,26 @@ def test_its_calls_are_read(family: str, case: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_the_name_of_its_tool_on_native_wires_is_known(family: str) -> None:
+    """A tool ``get.weather`` is ``get_weather`` there, unless that is another tool, or the name of two."""
+    text = FAMILIES[family]([PARIS])
+    others = [one for one in TOOLS if one["function"]["name"] != "get_weather"]
+    named = [{**TOOLS[0], "function": {**TOOLS[0]["function"], "name": name}} for name in ("get.weather", "get weather")]
+    for tools, name in (
+        ([*others, named[0]], "get.weather"),
+        ([*TOOLS, named[0]], "get_weather"),
+    ):
+        for size in (len(text), 3):
+            reader = find_protocol("auto").reader(tools)
+            for at in range(0, len(text), size):
+                reader.feed(text[at : at + size])
+            assert [(one.name, one.args, one.fault) for one in reader.finish().calls] == [(name, PARIS[1], None)]
+    reader = find_protocol("auto").reader([*others, *named])
+    reader.feed(text)
+    assert {one.name for one in reader.finish().calls} <= {"get_weather", ""}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_prose_before_it(family: str) -> None:
     text = "I'll look it up: one moment.\n\n" + FAMILIES[family]([PARIS])
     content, calls, faults = read(text)

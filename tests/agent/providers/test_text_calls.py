@@ -201,6 +201,15 @@ def test_its_arguments_get_their_own_names(wire: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("call", CALLS)
+def test_its_tool_s_name_on_the_wire_is_known(wire: str, call: str) -> None:
+    """The model only read the name on the wire, which has no dot."""
+    tools = [{**TOOLS[0], "name": "file.read"}]
+    (first, _), _, _ = turns(wire, [call.replace("terminal", "file_read"), "Done."], tools=tools)
+    assert [(one.name, one.args, one.fault) for one in first.tool_calls] == [("file.read", {"command": "ls"}, None)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize(
     "end", ["<tool_call>", "<tool_call>terminal", "<tool_ca", f"<{BAR}DSML{BAR}tool_calls", '<|zeta|>terminal {"command": "ls"}']
 )
