@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from agent.protocols import _bare, _fences
@@ -23,7 +24,7 @@ _RULE = re.compile(r"\s*\{\s*[\w-]+\s*(?::[^{}]*;|[\w-]+\s*\})")
 """Braces as in a style sheet or a configuration file. Calls have no such braces."""
 
 
-class BlockReader:
+class BlockReader(ABC):
     """The steps that read blocks. ``_step`` is the current step; ``StreamReader`` adds the steps that read text."""
 
     def __init__(self, known: Definitions, marks: Marks, reply: ReplyBuilder, beginning: Beginning) -> None:
@@ -36,13 +37,13 @@ class BlockReader:
         self._scanner: Scanner | None = None
         self._step: Callable[[bool], bool] = self._in_text
 
+    @abstractmethod
     def _in_text(self, final: bool) -> bool:
         """Read text up to the next mark; return whether there is more to do."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _inner(self) -> TextReader:
         """Return a reader for a part of the reply."""
-        raise NotImplementedError
 
     def _enter(self, fence: ProtocolFence, lead: str) -> None:
         """Begin a block without tags. If its fence has an opening, the block is a call only if nothing else follows."""
