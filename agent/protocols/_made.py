@@ -16,6 +16,8 @@ UNREADABLE = "INVALID_JSON"
 """Name of the only argument of an unreadable call, whose value is the raw text."""
 
 CUT_OFF = "cut off before its end, so it was not run; call again with less content"
+CUT_REPLY = "the reply with this call was cut off, so none of its calls was run; call again, with less in one reply"
+"""Fault of a call that is whole, in a reply that is not: the missing text may show that the call is an example (ADR 0032)."""
 _NAMES = ("name", "tool_name", "tool", "function")
 _ARGS = ("arguments", "args", "parameters", "input")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?")
@@ -128,6 +130,11 @@ ANY = SchemaView({})
 def faulty(name: str, raw: str, fault: str) -> ToolCall:
     """Return a call that is answered and never run."""
     return ToolCall(ToolCall.new_id(), name, {UNREADABLE: raw}, f"{fault}. It was: {shown(raw.strip())}")
+
+
+def cut_short(calls: Sequence[ToolCall]) -> list[ToolCall]:
+    """Return the calls of a cut-off reply. None of them runs; the whole ones keep their arguments."""
+    return [replace(call, fault=call.fault or CUT_REPLY) for call in calls]
 
 
 def made(name: Any, args: Json, raw: str) -> ToolCall:

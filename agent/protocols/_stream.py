@@ -9,7 +9,7 @@ from agent.protocols import _bare, _fences
 from agent.protocols._block_steps import BlockReader
 from agent.protocols._fences import Follows, ProtocolFence
 from agent.protocols._left import calls_in_thinking, lost_at_end, lost_calls
-from agent.protocols._made import CUT_OFF, Definitions, faulty
+from agent.protocols._made import CUT_OFF, Definitions, cut_short, faulty
 from agent.protocols._marks import SpokenMarks, marks_of
 from agent.protocols._reply import ReplyBuilder
 from agent.protocols._start import Beginning
@@ -101,8 +101,9 @@ class StreamReader(BlockReader):
             if not reply.calls and reply.blank:
                 reply.add(0, [faulty("", reasoning, fault) for fault in reply.faults])
         calls = reply.ranked()
-        faults = [*reply.faults, *(call.fault for call in calls if call.fault is not None)]
         error = self._fault_code if any(call.fault is not None for call in calls) else ""
+        calls = cut_short(calls) if truncated else calls
+        faults = [*reply.faults, *(call.fault for call in calls if call.fault is not None)]
         shown, following = reply.flush(final=True), "maybe" if truncated else reply.next_thinking
         return ParsedReply(content, reasoning.strip(), calls, faults, shown, error, next_thinking=following)
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any, NoReturn
 
-from agent.protocols._made import UNREADABLE, Definitions
+from agent.protocols._made import CUT_REPLY, UNREADABLE, Definitions, cut_short
 from agent.protocols.command import parse_command
 from agent.protocols.repair import shown
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import InvalidArguments
 from toolcrib.contract.session import ExecutedCall, ParsedReply, StreamEvent, TextReader, Thinking
 from toolcrib.contract.types import Json, ToolCall
@@ -106,10 +107,14 @@ class JsonObjectReader:
         self._text.close()  # frees its copy
         text, reasoning = self._without_thinking(whole)
         try:
-            return self._commands(text, reasoning) or self._read(text, reasoning)
+            reply = self._commands(text, reasoning) or self._read(text, reasoning)
         except _RefusedError as error:
             call = ToolCall(ToolCall.new_id(), error.tool, {UNREADABLE: text}, f"{error}. {_RESEND}")
             return ParsedReply("", reasoning, (call,), (str(error),), error=error.code)
+        if not (truncated and reply.calls):
+            return reply
+        calls = cut_short(reply.calls)
+        return replace(reply, calls=calls, faults=[CUT_REPLY for _ in calls])
 
     def _without_thinking(self, text: str) -> tuple[str, str]:
         """Return the text without thinking, and the thinking: closed blocks at the start, and one that the prompt opened."""

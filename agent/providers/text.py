@@ -17,6 +17,7 @@ from toolcrib.contract.errors import BadRequest, ConfigError, ProviderError
 from toolcrib.contract.image import Image
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent, TextProtocol, TextReader, Thinking
+from toolcrib.contract.types import ToolCall
 
 SessionMode: TypeAlias = Literal["fresh", "resume", "stateless"]
 """The server's memory of the conversation: begin a new one, resume a known one, or keep none."""
@@ -77,7 +78,7 @@ class TextSession(OpenAIChatSession):
             self._thinking = reply.next_thinking
         for event in reply.events:
             on_event(event)
-        calls = bounded(held_back((*raw.tool_calls, *reply.calls), self._held))
+        calls = bounded(held_back((*raw.tool_calls, *self._without_cut(reply.calls)), self._held))
         return replace(
             raw,
             assistant_text=reply.content,
@@ -86,6 +87,12 @@ class TextSession(OpenAIChatSession):
             reasoning=raw.reasoning + reply.reasoning,
             value=reply.value,
         )
+
+    def _without_cut(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
+        """Return the calls without the reader's fault for a cut-off reply if there is one with the server's word for its end."""
+        from agent.protocols._made import CUT_REPLY
+
+        return calls if self._held is None else [replace(one, fault=None) if one.fault == CUT_REPLY else one for one in calls]
 
     def _written(self, raw: ProviderTurn) -> dict[str, Any]:
         """Return the message for the history. Calls that the server itself parsed out of the text are written back into it."""

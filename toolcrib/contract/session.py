@@ -185,9 +185,7 @@ class TextReader(Protocol):
         ...
 
     def finish(self, *, truncated: bool = False) -> ParsedReply:
-        """Return the parsed reply; called once. ``truncated``: the token limit ended the reply, so an unclosed call is
-        not run.
-        """
+        """Return the parsed reply; called once. ``truncated``: a limit cut off the reply, so each of its calls has a fault."""
         ...
 
 

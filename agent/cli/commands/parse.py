@@ -29,7 +29,7 @@ examples:
 schemas in the function format, format is a protocol or a model's family, flags describe whether the prompt opened the thinking
 (starts_in_thinking, thinking_enabled, enable_thinking) and whether a token limit ended the reply (truncated). It prints one line
 for each: {"id", "content", "reasoning", "calls": [{"id", "name", "arguments"}], "finish", "faults": [...], "error"}. calls has
-the calls that would run; faults describe the others.
+the calls that would run, and the whole calls of a truncated reply, which would not; faults describe the others.
 
 exit codes: 0 read, even if calls have errors; 1 not a reply of that wire format; 2 wrong command line.
 """
@@ -130,7 +130,9 @@ def _read(given: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_reply(reply: ParsedReply) -> dict[str, Any]:
-    calls = [_call(call) for call in reply.calls if call.fault is None]
+    from agent.protocols._made import CUT_REPLY
+
+    calls = [_call(call) for call in reply.calls if call.fault in (None, CUT_REPLY)]
     read: dict[str, Any] = {
         "content": reply.content,
         "reasoning": reply.reasoning,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.protocols import find_protocol
+from agent.protocols._made import CUT_REPLY
 from toolcrib.contract.session import ParsedReply
 
 
@@ -28,6 +29,11 @@ def read_whole(
 
 def ran(reply: ParsedReply) -> list[Any]:
     return [(call.name, call.args) for call in reply.calls if call.fault is None]
+
+
+def whole_calls(reply: ParsedReply) -> list[Any]:
+    """Return the calls that would run if the reply was whole: those of a cut-off reply have a fault."""
+    return [(call.name, call.args) for call in reply.calls if call.fault in (None, CUT_REPLY)]
 
 
 def has_fault(reply: ParsedReply) -> bool:

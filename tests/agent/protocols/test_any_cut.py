@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.protocols import NAMES, find_protocol
@@ -63,16 +63,18 @@ def test_x_10_what_is_shown_is_the_content(text: str, name: str) -> None:
     assert all(shown.startswith(state) for state in states)
 
 
-@given(REPLIES, st.integers(0, 200), st.sampled_from(NAMES))
-def test_x_8_a_truncated_reply_runs_no_more_than_the_whole(text: str, size: int, name: str) -> None:
-    def good(of: str, *, truncated: bool) -> list[Any]:
-        reply = read(of, [], name, "closed", truncated=truncated)[0]
-        return [(call, args) for call, args, fault in reply[2] if fault is None]
+MARKED = "</ifm|tool_call>" * 3 + "<|tool_call_section_end|>" * 3
 
-    if name in ("json_object", "auto", "tags"):
-        return  # json_object is nothing until it is whole; the others may change to it, or to the tags of a better rank
-    cut = good(text[:size], truncated=True)
-    assert cut == good(text, truncated=False)[: len(cut)]
+
+@given(REPLIES, st.integers(0, 200), st.sampled_from(NAMES))
+@example(f'{MARKED}{{"name":"w","args":{{"a":"b"}}}}\n```', 152, "qwen_xml")
+@example('<tool_call>{"name":"w","args":{"a":"b"}}</tool_call> and ', 52, "hermes")
+@example("<tool_call>w</tool_call><tool_call>run</tool_call> and ", 40, "glm")
+@example('{"action":{"tool":"w","args":{}}}\nSo.', 33, "json_object")
+def test_x_8_a_truncated_reply_runs_no_more_than_the_whole(text: str, size: int, name: str) -> None:
+    """It runs nothing: the text after the cut may show that a call is an example, or part of an argument."""
+    reply = read(text[:size], [], name, "closed", truncated=True)[0]
+    assert [(call, args) for call, args, fault in reply[2] if fault is None] == []
 
 
 @pytest.mark.parametrize(

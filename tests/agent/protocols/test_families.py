@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from agent.protocols import find_protocol
+from agent.protocols._made import CUT_REPLY
 
 Call: TypeAlias = tuple[str, dict[str, Any]]
 Frame: TypeAlias = Callable[[Sequence[Call]], str]
@@ -268,13 +269,15 @@ CASES: dict[str, Sequence[Call]] = {"one": [PARIS], "two": [PARIS, ("get_weather
 
 
 def read(text: str, *, truncated: bool = False, cut: int = 0, thinking: Any = "maybe") -> tuple[str, list[Any], list[str]]:
+    """Return the content, the whole calls (of a cut-off reply, none of them runs) or their faults, and all faults."""
     reader = find_protocol("auto").reader(TOOLS, thinking=thinking)
     for at in range(0, len(text), cut or len(text) or 1):
         reader.feed(text[at : at + (cut or len(text))])
     reply = reader.finish(truncated=truncated)
+    assert not truncated or all(call.fault is not None for call in reply.calls)
     return (
         reply.content,
-        [(call.name, call.args) if call.fault is None else call.fault for call in reply.calls],
+        [(call.name, call.args) if call.fault in (None, CUT_REPLY) else call.fault for call in reply.calls],
         list(reply.faults),
     )
 

@@ -36,6 +36,7 @@ def test_lines_in_and_out(run: Any) -> None:
         {"id": "c", "text": '{"action":{"tool":"nope","args":{}}}', "format": "json_protocol", "tools": [{"name": "run"}]},
         {"id": "d", "text": '{"final":{"content":[1]}}'},
         {"id": "e", "text": '<tool_call>{"name":"run","args":{"command":"l', "flags": {"truncated": True}},
+        {"id": "cut", "text": f"{CALL}\n<tool_call>", "flags": {"truncated": True}},
         {"id": "f", "text": 5},
         [1],
         {"id": "g", "text": "x", "tools": "no"},
@@ -43,7 +44,7 @@ def test_lines_in_and_out(run: Any) -> None:
     ]
     done = run("parse", "--jsonl", stdin=jsonl(*rows) + b"\nno json\n" + jsonl({"id": 9, "text": "last"}))
     read = lines(done)
-    assert [one["id"] for one in read] == ["a", "b", "c", "d", "e", "f", None, "g", "h", None, 9]
+    assert [one["id"] for one in read] == ["a", "b", "c", "d", "e", "cut", "f", None, "g", "h", None, 9]
     first = read[0]
     assert first.pop("calls")[0].items() >= {"name": "run", "arguments": {"command": "ls"}}.items()
     assert first == {"id": "a", "content": "Look.", "reasoning": "hm", "finish": "tool_calls", "faults": [], "error": None}
@@ -51,8 +52,9 @@ def test_lines_in_and_out(run: Any) -> None:
     assert read[2]["error"] == "unknown_tool"
     assert read[3]["final"] == [1]
     assert (read[4]["calls"], len(read[4]["faults"])) == ([], 1)
-    assert all(one["error"] for one in read[5:10])
-    assert read[10]["content"] == "last"
+    assert (len(read[5]["calls"]), read[5]["finish"], len(read[5]["faults"])) == (1, "length", 2)
+    assert all(one["error"] for one in read[6:11])
+    assert read[11]["content"] == "last"
 
 
 def test_bodies_of_a_wire(run: Any) -> None:
