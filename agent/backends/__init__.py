@@ -79,7 +79,9 @@ class Backends:
     def _add(self, backend: Backend) -> None:
         before = self._table.setdefault(backend.name, backend)
         if before is not backend:
-            raise ConfigError(f"{self._config.path}: {before.key} and {backend.key} have the same name; rename one of them")
+            raise ConfigError(
+                f"{self._config.path}: {before.key} and {backend.key} have the same name; rename one of the two keys"
+            )
 
     # -- finding backends ----------------------------------------------------------------------------------------
 

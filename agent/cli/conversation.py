@@ -375,7 +375,7 @@ class Conversation:
         words = {
             "empty": "the model's answer is empty",
             "interrupted": f"interrupted; the session is kept{went_on(self.session)}",
-            "max_turns": "the run used all its turns (max_turns); to continue, type `go on`",
+            "max_turns": "the run used all its turns (max_turns); to resume, type `continue`",
             "ended": "a gate ended the run; the session is kept",
             "parked": "a call waits for an answer (`toolcrib approvals`); your messages wait until then",
         }

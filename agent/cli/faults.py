@@ -32,7 +32,7 @@ _FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
         "Shorten it, or use a model with a larger context. `toolcrib sessions fork ID` starts a session with the end of another.",
     ),
     (BadRequest, "Does the server have this model, and does the model support tools? List its models: /model in the chat."),
-    (StreamBroken, "Send the message again, or type `go on`: the model has the part of its reply that arrived."),
+    (StreamBroken, "Send the message again, or type `continue`: the model has the part of its reply that arrived."),
     (NoProgress, "Use other words, or another model."),
 )
 _SILENT = "The server accepted the request, so it is running and the address is right. Check its log."

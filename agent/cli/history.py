@@ -17,7 +17,7 @@ from agent.providers._history import whole
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.store import AuditEntry, CallRecord, SessionInfo, Store
 from toolcrib.contract.types import ToolResult
-from tools.dispatch.gates import NOBODY
+from tools.dispatch.gates import NO_USER
 from tools.dispatch.json_results import as_json
 
 _PREVIEW = 200
@@ -113,7 +113,7 @@ def _call(name: str, args: Any, record: CallRecord | None, audit: Sequence[Audit
     for entry in audit:
         if entry.call_id == record.call.id and _within(entry, record):
             keys = ", ".join(str(key) for key in entry.detail.get("keys") or ())
-            by = ", as no user could be asked" if entry.by == NOBODY else f" by {entry.by}"
+            by = ", as no user could be asked" if entry.by == NO_USER else f" by {entry.by}"
             yield tame(f"    {entry.decision}{by}{f' ({keys})' if keys else ''}")
 
 

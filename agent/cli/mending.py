@@ -13,7 +13,7 @@ from agent.policy.self_protection import is_below_any
 from toolcrib.contract.errors import ToolcribError
 
 _BELOW = "not done: this changes more than a session's own folders and was started by a session's command: use your own terminal"
-_NOBODY = "not done: no user can be asked here"
+_NO_USER = "not done: no user can be asked here"
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Mending:
         if self.agreed and not repair.loses:
             return ""
         if self.quiet or not is_interactive():
-            return f"{_NOBODY}{'; --yes runs only repairs that lose nothing' if self.agreed else ''}"
+            return f"{_NO_USER}{'; --yes runs only repairs that lose nothing' if self.agreed else ''}"
         return "" if confirm_by_word("    Run this repair?") else "not done"
 
     def _done(self, finding: CheckFinding, repair: Repair) -> str:

@@ -10,7 +10,7 @@ from agent.cron.messages import STOPPED, settled
 from toolcrib.contract.cron import CronRun
 from toolcrib.contract.store import Store
 from toolcrib.contract.types import Answer
-from tools.dispatch.gates import NOBODY
+from tools.dispatch.gates import NO_USER
 
 
 def is_stopped(run: CronRun) -> bool:
@@ -45,7 +45,7 @@ async def _take_back(store: Store, session_id: str) -> None:
         ticket_id = record.ticket.id
         while ticket_id and ticket_id not in known:
             known.add(ticket_id)
-            answer = Answer(ticket_id, action="cancel", reason="the job was stopped", by=NOBODY, at=time.time())
+            answer = Answer(ticket_id, action="cancel", reason="the job was stopped", by=NO_USER, at=time.time())
             await store.tickets.decide_ticket(answer, "expired")
             below = await store.tickets.get(ticket_id)
             below = None if below is None else await relayed_by(store, below)

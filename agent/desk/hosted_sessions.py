@@ -15,7 +15,7 @@ from agent.conversation.waiting import has_work
 from toolcrib.contract.context import Principal
 from toolcrib.contract.types import Answer
 from tools.approval.grants import end_session_grants
-from tools.dispatch.gates import NOBODY
+from tools.dispatch.gates import NO_USER
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
@@ -170,7 +170,7 @@ class HostedSessions(SessionManager):
         The approval requests come first: withdrawing them needs no open session, and a missing backend may prevent opening it.
         """
         for record in await self._store.tickets.pending(session_id):
-            answer = Answer(record.ticket.id, action="cancel", reason="the chat has another session", by=NOBODY, at=time.time())
+            answer = Answer(record.ticket.id, action="cancel", reason="the chat has another session", by=NO_USER, at=time.time())
             await self._store.tickets.decide_ticket(answer, "expired")
         await self._drop(session_id)
         await self._store.signals.send(topic_of(session_id))

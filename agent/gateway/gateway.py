@@ -225,7 +225,9 @@ class Gateway:
         except ConfigError as error:
             self._watch = None
             return [str(error)]
-        return ["metrics have a new address"]
+        if self._watch is None:
+            return ["health and metrics are off"]
+        return [f"health and metrics are served at {gateway.host}:{gateway.port}"]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -20,7 +20,7 @@ from agent.conversation.answers import persons_session
 from agent.conversation.hosting import knock
 from agent.gateway.forms import body_of, chat_of, one_line
 from agent.gateway.outbox import MESSAGE, Outbox
-from agent.gateway.recipients import NOBODY, Recipient, Recipients, is_owner
+from agent.gateway.recipients import NO_CHAT, Recipient, Recipients, is_owner
 from agent.gateway.splitting import split
 from agent.gateway.status import told_status
 from toolcrib.contract.chat import Chat, OutFile
@@ -85,7 +85,7 @@ class MessageSender:
             name, data = await _read(ctx, effects)
             files = (f"{name} ({len(data):,} bytes, sha256 {hashlib.sha256(data).hexdigest()[:16]})",)
         if found is None or not (found.is_free or is_owner(sender)):
-            aside = NOBODY if found is None else found.aside
+            aside = NO_CHAT if found is None else found.aside
             return [*effects, SendsMessage(one_line(to, 200), text, files=files, aside=aside)]
         return [*effects, SendsMessage(found.name, text, found.whom, files, found.is_free)]
 
@@ -105,7 +105,7 @@ class MessageSender:
         found = await recipients.named(sender, str(args.get("to", "")))
         is_judged = found is not None and (found.aside == judged.aside if judged.aside else found.name == judged.to)
         if found is None or not is_judged or (judged.is_free and not found.is_free):
-            raise NotFound(f"{judged.to}: this is {NOBODY}; nothing was sent")
+            raise NotFound(f"{judged.to}: this is {NO_CHAT}; nothing was sent")
         if not is_owner(sender) and (told := self._count(sender.person)):
             raise Denied("this user has reached the limit of messages in an hour" if told == "again" else told)
         key = f"{MESSAGE}{ctx.run_identity.session_id}:{ctx.run_identity.run_id}:{ctx.call_id}:{_digest(judged)}"

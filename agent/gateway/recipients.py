@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PAGE, _PAGES = 1_000, 10
 """Size and maximum number of the pages of chats that are searched, the most recent ones first."""
 _SHOWN = 50
-NOBODY = "no chat that this session may write to"
+NO_CHAT = "no chat that this session may write to"
 """Name, for approvers, of a chat that is unknown or that the session may not reach."""
 
 

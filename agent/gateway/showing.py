@@ -12,7 +12,7 @@ from agent.gateway.splitting import split
 from toolcrib.contract.chat import Button, Chat
 from toolcrib.contract.context import Principal
 from toolcrib.contract.store import TicketRecord
-from tools.dispatch.gates import NOBODY
+from tools.dispatch.gates import NO_USER
 
 SHOWN_ID = 8
 """Characters of a ticket's id that users see."""
@@ -63,7 +63,7 @@ def buttons_of(record: TicketRecord) -> list[Button]:
 def outcome_of(record: TicketRecord) -> str:
     """Return the outcome of a ticket, and who decided it."""
     answer = record.answer
-    if record.state == "expired" and answer is not None and answer.by == NOBODY:  # if its time ran out, it has no answer
+    if record.state == "expired" and answer is not None and answer.by == NO_USER:  # if its time ran out, it has no answer
         return _TAKEN_BACK
     by = f" by {answer.by}" if answer is not None and answer.by else ""
     if record.ticket.resume_mode != "replay" and record.state == "approved":  # answered a tool's question

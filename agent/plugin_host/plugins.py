@@ -117,9 +117,8 @@ def _found(config: Config, project_dir: Path | None) -> list[PluginInfo]:
             info = replace(info, error=f"the name {plain.name!r} is reserved; rename the plugin")
         elif key in taken:
             first = taken[key]
-            info = replace(
-                info, enabled=False, error=f"the name is taken by the {first.source} plugin at {first.where}; rename one of them"
-            )
+            error = f"the name is taken by the {first.source} plugin at {first.where}; rename one of the two plugins"
+            info = replace(info, enabled=False, error=error)
             if key in enabled:
                 _log.warning("plugin %r at %s is skipped: %s", info.name, info.where, info.error)
         elif info.trusted:

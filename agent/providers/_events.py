@@ -36,7 +36,7 @@ class EventReader:
         server: str = "",
         taken: Collection[str] = (),
     ) -> None:
-        self._on_event = on_event or _nobody
+        self._on_event = on_event or _ignored
         self._name_of = name_of or str
         self._server = server or "the server"
         self._ids = set(taken)
@@ -49,7 +49,7 @@ class EventReader:
         self.done = False
         self.end: ReplyEnd = WHOLE
         self.end_word = ""
-        """How the reply ended, and the server's word for it. Set by ``finish``."""
+        """``end`` is the way in which the reply ended, ``end_word`` the server's name for it. ``finish`` sets both."""
         self.held: str | None = None
         """The reason why none of the reply's calls runs, not even those in its text; None if they may. Set by ``finish``."""
 
@@ -206,5 +206,5 @@ def latest(counted: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _nobody(event: StreamEvent) -> None:
+def _ignored(event: StreamEvent) -> None:
     """Ignore an event: there is no listener."""

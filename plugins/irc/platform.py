@@ -33,7 +33,7 @@ _ACCOUNT = Regex(r"[^\s,:#&*\x00-\x1f\x7f][^\s,\x00-\x1f\x7f]{0,60}\Z")
 _ANSWER = Regex(r"(?:\d{1,3}|yes|no|y|n)\.?\Z", 2)  # re.IGNORECASE
 _NOT_IN = ("bannedfromchan", "inviteonlychan", "channelisfull", "badchannelkey", "toomanychannels", "470")
 _STEADY_SECONDS = 60.0
-_NOBODY_SECONDS = 5.0
+_NO_ACCOUNT_SECONDS = 5.0
 _EACH, _ALL = 20, 1_000
 """Limits of waiting messages: for one user, and in total."""
 
@@ -59,7 +59,7 @@ class IrcPlatform:
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: asyncio.Queue[tuple[str, str, Any]] = asyncio.Queue()
         self._waiting: Counter[str] = Counter()
-        self._nobody: Recent[str, float] = Recent(1_000)
+        self._without_account: Recent[str, float] = Recent(1_000)
         self._people: dict[str, dict[str, str]] = {}
         """Nicks in the channels that we are in, by their folded form."""
         self._nicks: dict[str, str] = {}
@@ -234,12 +234,13 @@ class IrcPlatform:
             found = [str(one["value"] or "") for one in event.tags or () if one["key"] == "account"]
             account = found[0] if len(found) == 1 else ""
         else:
-            if time.monotonic() - self._nobody.get(mask, -_NOBODY_SECONDS) < _NOBODY_SECONDS or self._link is None:
+            checked_at = self._without_account.get(mask, -_NO_ACCOUNT_SECONDS)
+            if time.monotonic() - checked_at < _NO_ACCOUNT_SECONDS or self._link is None:
                 return ""
             account, now = await self._link.whois(mask.partition("!")[0])
             account = account if now == mask else ""
         if not _ACCOUNT.match(account) or account == "0":
-            self._nobody[mask] = time.monotonic()
+            self._without_account[mask] = time.monotonic()
             return ""
         return account
 

@@ -20,7 +20,7 @@ BUTTONS = "toolcrib.buttons"
 """Field of our messages that maps reactions to choices, so that they are known after a restart."""
 _MOST_BYTES = 45_000
 """Size limit of a content in bytes. Servers accept events of 65,536 bytes, and encryption adds a third."""
-_PINGS_NOBODY: Mapping[str, Any] = {"m.mentions": {}, "com.beeper.linkpreviews": []}
+_NO_PINGS: Mapping[str, Any] = {"m.mentions": {}, "com.beeper.linkpreviews": []}
 
 
 def transaction(*parts: str) -> str:
@@ -36,7 +36,7 @@ def emoji_of(button: Button, number: int) -> str:
 def text_content(out: Outbound, kind: str) -> dict[str, Any]:
     """Return the content of a message, or of the edit that replaces one."""
     text = without_controls(out.text)
-    content: dict[str, Any] = {"msgtype": kind, "body": text, **_PINGS_NOBODY}
+    content: dict[str, Any] = {"msgtype": kind, "body": text, **_NO_PINGS}
     if html := _html(text, is_plain=out.is_plain):
         content |= {"format": "org.matrix.custom.html", "formatted_body": html}
     if out.buttons:
@@ -45,7 +45,7 @@ def text_content(out: Outbound, kind: str) -> dict[str, Any]:
         content = {key: value for key, value in content.items() if key not in ("format", "formatted_body")}
     if not out.edits:
         return content | _place(out)
-    shown_by_old_clients = {"msgtype": kind, "body": f"* {text}", **_PINGS_NOBODY}
+    shown_by_old_clients = {"msgtype": kind, "body": f"* {text}", **_NO_PINGS}
     if _size(content) > _MOST_BYTES // 2:
         shown_by_old_clients["body"] = "* …"
     return {**shown_by_old_clients, "m.new_content": content, "m.relates_to": {"rel_type": "m.replace", "event_id": out.edits}}
@@ -56,7 +56,7 @@ def file_content(out: Outbound, file: OutFile, uploaded: Mapping[str, Any], size
     kind = file.media_type.partition("/")[0]
     msgtype = f"m.{kind}" if kind in ("image", "audio", "video") else "m.file"
     name, info = without_controls(file.name), {"mimetype": file.media_type, "size": size}
-    return {"msgtype": msgtype, "body": name, "filename": name, **uploaded, "info": info, **_PINGS_NOBODY} | _place(out)
+    return {"msgtype": msgtype, "body": name, "filename": name, **uploaded, "info": info, **_NO_PINGS} | _place(out)
 
 
 def _place(out: Outbound) -> dict[str, Any]:

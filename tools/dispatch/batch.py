@@ -17,7 +17,7 @@ from toolcrib.contract.store import CallRecord, TicketRecord
 from toolcrib.contract.types import Answer, ToolCall, ToolCallStatus, ToolResult
 from tools.dispatch.after import run_later
 from tools.dispatch.answers import is_refusal
-from tools.dispatch.gates import NOBODY
+from tools.dispatch.gates import NO_USER
 from tools.dispatch.json_results import failed
 from tools.dispatch.overlap import Reach, must_wait
 from tools.dispatch.pipeline import Dispatcher
@@ -295,7 +295,7 @@ class _Batch:
                 item.executed = _not_run(item.call, error)
         if self.scope.tickets is not None:
             for ticket in item.tickets:
-                answer = Answer(ticket, action="cancel", reason=f"{why}, before an answer", by=NOBODY, at=time.time())
+                answer = Answer(ticket, action="cancel", reason=f"{why}, before an answer", by=NO_USER, at=time.time())
                 await self.scope.tickets.decide_ticket(answer, "expired")
         item.tickets = ()
 
@@ -330,7 +330,7 @@ class _Batch:
         for record in found:  # a call that starts again asks with a new ticket
             if record.state == "pending":
                 reason = "its process ended before it was parked"
-                answer = Answer(record.ticket.id, action="cancel", reason=reason, by=NOBODY, at=time.time())
+                answer = Answer(record.ticket.id, action="cancel", reason=reason, by=NO_USER, at=time.time())
                 await self.scope.tickets.decide_ticket(answer, "expired")
 
     async def _known(self, item: BatchCall) -> CallRecord | None:

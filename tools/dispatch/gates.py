@@ -22,8 +22,8 @@ from tools.dispatch.scope import CallScope
 from tools.dispatch.threads import in_own_thread
 
 _log = logging.getLogger(__name__)
-NOBODY = "nobody"
-"""The author of an answer that no person gave."""
+NO_USER = "nobody"
+"""Stored as the author of an answer that no user gave."""
 ROUNDS = 6
 """Number of times that one call may be suspended before it is blocked."""
 _UNHEARD: Iterator[object] = iter(())
@@ -207,31 +207,31 @@ async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
     """
     scope = current.scope
     if scope.asker is None:
-        return _no(ticket, NOBODY, f"{ticket.message}: this needs a user's answer, but no user can be asked here")
+        return _no(ticket, NO_USER, f"{ticket.message}: this needs a user's answer, but no user can be asked here")
     scope.asking.add(ticket.id)
     begun = time.perf_counter()
     try:
         answer = await _asked(current, ticket)
     except TimeoutError:
-        answer = _no(ticket, NOBODY, f"no answer within {scope.limits.answer_seconds:g} s")
+        answer = _no(ticket, NO_USER, f"no answer within {scope.limits.answer_seconds:g} s")
     except BaseException as error:
         await _withdraw(current, ticket, error)
         current.log_failure(error, "asking failed")
-        answer = _no(ticket, NOBODY, f"the question could not be asked: {type(error).__name__}: {error}")
+        answer = _no(ticket, NO_USER, f"the question could not be asked: {type(error).__name__}: {error}")
     finally:
         scope.asking.discard(ticket.id)
         current.started += time.perf_counter() - begun  # the user's time does not count as the call's
     if answer is None and scope.suspends:
         return None
     if not isinstance(answer, Answer):
-        answer = _no(ticket, NOBODY, "no answer")
+        answer = _no(ticket, NO_USER, "no answer")
     elif answer.ticket_id != ticket.id:
         answer = _no(ticket, answer.by, "the answer was for another request")
     if wrong := misfit(ticket, answer):
         answer = _no(ticket, answer.by, f"the answer does not match the request: {wrong}")
     if scope.tickets is not None:
         is_no = is_refusal(answer)
-        state: TicketState = "approved" if not is_no else "expired" if answer.by == NOBODY else "denied"
+        state: TicketState = "approved" if not is_no else "expired" if answer.by == NO_USER else "denied"
         if await scope.tickets.decide_ticket(answer, state) == "refused" and not is_no:
             record = await scope.tickets.get(ticket.id)
             first = None if record is None else record.answer  # the user answered elsewhere meanwhile
@@ -249,7 +249,7 @@ async def _withdraw(current: CallInProgress, ticket: SuspendTicket, error: BaseE
         raise
     except BaseException:
         if current.scope.tickets is not None:
-            await current.scope.tickets.decide_ticket(_no(ticket, NOBODY, "interrupted before there was an answer"), "expired")
+            await current.scope.tickets.decide_ticket(_no(ticket, NO_USER, "interrupted before there was an answer"), "expired")
         raise
 
 
@@ -307,7 +307,7 @@ async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer)
 def _refusal(answer: Answer) -> str:
     """Return a denial's text for the model. A person's words alone could look like an error of the tool."""
     words = answer.payload.get("reason")
-    if words and answer.by != NOBODY:
+    if words and answer.by != NO_USER:
         return f"the user denied it: {words}"
     return str(words or answer.reason or "the user denied it, without a reason")
 

@@ -164,7 +164,7 @@ class CallScope:
         """Text of the store's error that was logged last, until the ledger takes something again."""
         self.cancelled = False
         self.calls: list[None] = []
-        """One element for each running call, if the owner closes scopes without calls."""
+        """Contains one None for each running call. The owner may close the scope only while this is empty."""
 
     @property
     def environment(self) -> Environment:

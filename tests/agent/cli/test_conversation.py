@@ -65,7 +65,7 @@ def test_fifty_turns_are_the_default(chat: Any, config: Any) -> None:
     with ChatServer(*TURNS, ChatServer.text("Enough.")) as server:
         done = chat(server, "go")
         assert len(server.requests) == 51
-    assert "to continue, type `go on`" in done.err
+    assert "to resume, type `continue`" in done.err
     config("max_turns: 2\n")
     with ChatServer(*[ChatServer.calls(LOOK)] * 2, ChatServer.text("Enough.")) as server:
         chat(server, "go")

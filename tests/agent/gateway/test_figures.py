@@ -174,10 +174,10 @@ async def test_another_port_counts_from_a_reload_on(house: House) -> None:
     port = free_port()
     async with house.gateway() as gateway, httpx.AsyncClient(timeout=30) as client:
         house.configure(f"{OWNED}gateway: {{port: {port}}}\n")
-        assert "metrics have a new address" in await gateway.reconfigure()
+        assert f"health and metrics are served at 127.0.0.1:{port}" in await gateway.reconfigure()
         assert (await client.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200
         house.configure(OWNED)
-        await gateway.reconfigure()
+        assert "health and metrics are off" in await gateway.reconfigure()
         with pytest.raises(httpx.ConnectError):
             await client.get(f"http://127.0.0.1:{port}/healthz")
 

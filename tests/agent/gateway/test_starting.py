@@ -20,11 +20,11 @@ async def test_an_unknown_backend_keeps_that_platform_from_starting(house: House
         assert not gateway.can_run
 
 
-NOBODY = "roles: {owner: [], admins: ['']}"
+NO_USERS = "roles: {owner: [], admins: ['']}"
 
 
 @pytest.mark.parametrize(
-    ("config", "is_told"), [(NOBODY, True), ("allowed_users: [bob]", False), ("roles: {staff: [ann]}", False)]
+    ("config", "is_told"), [(NO_USERS, True), ("allowed_users: [bob]", False), ("roles: {staff: [ann]}", False)]
 )
 async def test_a_platform_on_which_nobody_may_speak_says_so_once(
     house: House, caplog: pytest.LogCaptureFixture, config: str, is_told: bool
