@@ -16,7 +16,7 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.types import ToolCall
 
 DECIDES = 64
-"""How many leading characters show whether text without tags may be a call."""
+"""Number of leading characters that show whether text without tags may be a call."""
 
 _JSON_CALL = re.compile(
     r"""\[?\s*\{\s*["']?(?:name|arguments|args|parameters|type|function|tool|tool_name|tool_calls?|function_call|tool_call_id|id|role|content)["']?\s*:"""

@@ -11,7 +11,7 @@ from agent.protocols._quotes import NEVER, SENTENCE_ENDS, Quotes
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _LAST = 4
 _LOOKED_AT = 40
-"""How many characters of a line's beginning are kept: enough to show whether a code block begins or ends there."""
+"""Number of characters kept of a line's beginning: enough to show whether a code block begins or ends there."""
 FENCED = re.compile(
     r"^[ \t]*(?P<mark>`{3,}|~{3,})[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=mark)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )

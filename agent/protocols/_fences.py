@@ -33,11 +33,11 @@ SHIELDS = (
 )
 _QUOTES = (('<|"|>', '<|"|>'), ("<escape>", "<escape>"))
 Follows = Literal["lines", "nothing"]
-"""Which text may follow a call that runs: text on other lines, or none."""
+"""The text that may follow a call that runs: text on other lines, or none."""
 _FUNCTION = re.compile(r"<function=[^<>\n]*>\s*\S")
 _FUNCTION_JSON = re.compile(r"<function=[^<>\n]*>\s*\{")
 DECIDES = 8
-"""How many leading characters show which dialect a block contains."""
+"""Number of leading characters that show which dialect a block contains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ OTHER_TURNS = (
 
 _BAR = "\uff5c"
 _SPELLINGS = tuple((bar, gap) for bar in (_BAR, "|") for gap in ("\u2581", "_", " "))
-"""How models spell DeepSeek's and Step's special tokens: with full-width or ASCII bars, and different characters for gaps."""
+"""Spellings of DeepSeek's and Step's special tokens: full-width or ASCII bars, and different characters for gaps."""
 _INVOKES = re.compile(r"<\w+:invoke|<invoke|<function=")
 
 

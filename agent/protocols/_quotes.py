@@ -19,7 +19,7 @@ _CLOSERS = {
 }
 """Opening quotation marks, and the characters that end each."""
 _LOOKED_AT = 120
-"""How many characters of a line's beginning are kept: enough to show whether the line is a tag."""
+"""Number of characters kept of a line's beginning: enough to show whether the line is a tag."""
 _APOSTROPHES = "'\u2019"
 _OF_PARAGRAPH, _OF_LINE = '"', "'\u2018"
 _SHOWS = r"(?:pre|code|samp|kbd|tt|xmp|textarea|listing|blockquote)"

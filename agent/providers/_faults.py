@@ -53,7 +53,7 @@ _SPENT_DAY = Regex(
     r"|(?:今日|今天|当日|每日|每天|单日).{0,12}(?:额度|配额|限额|上限|次数)",
     re.IGNORECASE,
 )
-"""The same of a day, unless it is a rate limit or the server gives a time to wait: some count the last 24 hours."""
+"""A used up quota of a day, unless it is a rate limit or the server gives a time to wait: some count the last 24 hours."""
 _RATE = Regex(r"(?:\b(?:per|a|an|each|every)[ -]|/ ?)(?:sec|min)(?:ond|ute)?\b|\b(?:RPM|TPM|RPS)\b|每分钟|每秒", re.IGNORECASE)
 _RATE_LIMIT = Regex(r"\brate[ _-]?limit", re.IGNORECASE)
 _WAIT = Regex(r"(?:try again|retry(?:ing)?) (?:in|after) ((?:\d+(?:\.\d+)?\s*(?:ms|m|h|s|seconds?|minutes?)\s*)+)", re.IGNORECASE)

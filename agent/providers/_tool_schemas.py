@@ -22,7 +22,7 @@ _SHOWN = 800
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """What a provider accepts in the schema of a tool's parameters.
+    """Limits of a provider for the schema of a tool's parameters.
 
     ``keys`` matches names of properties that it accepts, None if it accepts any. ``top`` are keywords that it refuses at the top,
     ``anywhere`` keywords that it refuses in every place.

@@ -1,4 +1,4 @@
-"""Where a session's commands run: by configuration, by choice, and after a resume (003-29, 003-30)."""
+"""Tests of the backend of a session: from the configuration, by choice, and after a resume (003-29, 003-30)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project's own file may set, and that it loosens nothing."""
+"""Tests of the keys that a project's own file may set; such a file loosens nothing."""
 
 from __future__ import annotations
 

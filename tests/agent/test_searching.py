@@ -1,4 +1,4 @@
-"""What a model finds in earlier sessions, and whose sessions it never finds."""
+"""Tests of searches in earlier sessions: a model finds its own user's sessions and no others."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MEASURED: Mapping[str, tuple[str, int]] = {
     r"and ([\d.]+) ms over ssh": ("places.ssh", 0),
     r"OpenSSH: ([\d.]+) ms": ("places.ssh", 1),
 }
-"""What the README says -> the figure, and 0 for its value or 1 for its baseline."""
+"""Text of the README -> the benchmark's figure, and 0 for its value or 1 for its baseline."""
 SLACK = 1.5
 """A figure of a later run may differ by this factor before the README needs a new one."""
 

@@ -167,7 +167,7 @@ def test_no_chat_below_a_session_says_yes(outcomes: dict[str, Path], nested: str
 
 @pytest.mark.parametrize("way", ["plain", "another-session", "tmux"])
 def test_a_person_s_chat_takes_a_yes(tmp_path: Path, root: Path, way: str) -> None:
-    """The same keys approve the call outside of every session."""
+    """These keys approve the call if no session started the chat."""
     project = laid_out(tmp_path / "project")
     line = placed(f"@drive {CHAT}", root)
     argv = {

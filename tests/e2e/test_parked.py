@@ -223,7 +223,7 @@ def test_an_unfinished_run_of_a_killed_process_is_continued(project: Path) -> No
 
 
 def test_a_delegate_that_was_answered_goes_on_within_its_parent(sit_down: Any, project: Path) -> None:
-    """The same with --continue: run alone, the delegate would have another prompt, and tools that its parent did not grant."""
+    """With --continue the parent runs the delegate: alone, it would have another prompt and tools that its parent lacks."""
     order = ChatServer.calls(("delegate_task", {"task": "tidy", "tools": ["terminal"]}))
     with ChatServer(order, delete("build", "dist"), ChatServer.text("I did."), ChatServer.text("All tidy.")) as server:
         park(project, server)

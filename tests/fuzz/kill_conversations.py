@@ -86,7 +86,7 @@ class Conversation:
         self._tasks = [f"task {number} of {seed}, {_WORDS[number % len(_WORDS)]}{seed}x{number}e" for number in range(_TASKS)]
         self._most = kills or self._chance.randint(2, 6)
         self._ends = False
-        """Whether the last task was given."""
+        """True once the last task was given."""
         self._shown: list[Ended] = []
         self._kept = checks.Kept()
         self._started = Starter(self._project, self._configured(folder), self._progress, forks=forks)

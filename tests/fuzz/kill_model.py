@@ -85,7 +85,7 @@ class KillPlan:
                 self.turns.append(Turn(kind(len(self.turns))))
             self.turns.append(Turn())
         self.unique = chance.random() < 0.5
-        """Whether call ids are unique, or begin again in each reply, like those of some servers."""
+        """If False, call ids begin again in each reply, as on some servers."""
         self.delegated = [self._delegate(place) for place in range(8)]
         """Actions of delegates, by the number of the call that started them: the names of the calls in each of their turns."""
 

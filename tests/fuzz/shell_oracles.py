@@ -63,7 +63,7 @@ COUNTED = re.compile(r"(?:\(\(|[?*+@!]\(|\$\[).*\$[({\[]", re.DOTALL)
 class Verdict(NamedTuple):
     text: str
     bash: bool
-    """Whether bash accepts it, with or without extended patterns."""
+    """True if bash accepts the text, with or without extended patterns."""
     ours: str
     """Our error message; "" if we accept it."""
 

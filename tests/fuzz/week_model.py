@@ -34,7 +34,7 @@ class Task:
     done: int = 0
     looks: list[str] = field(default_factory=list)
     found: str = ""
-    """How the answer was found: ``memory``, ``context``, ``search``; "" if it was not."""
+    """Source of the answer: ``memory``, ``context`` or ``search``; "" if it was not found."""
 
 
 class WeekModel:

@@ -45,7 +45,7 @@ class ToolDisplay:
     outcome: Callable[[Mapping[str, Json]], tuple[str, LineStyle] | None] | None = None
     """A function that returns how a successful call ended, shown in place of "ok": a few words, and their style."""
     brief: bool = False
-    """Whether the one line for a call in a pipe shows the subject and the first line of ``below`` instead of all arguments."""
+    """If True, the one line for a call in a pipe shows the subject and the first line of ``below`` instead of all arguments."""
     result: Callable[[Mapping[str, Json]], str | None] | None = None
     """The data as text, for a user who asks for the whole result."""
     in_result: Sequence[str] = ()

@@ -55,11 +55,11 @@ class ToolEntry:
     emoji: str = ""
     kind: Kind = "other"
     parallel_safe: bool = False
-    """Whether a call may run beside other such calls of the same turn."""
+    """If True, a call may run beside other such calls of the same turn."""
     interactive: bool = False
-    """Whether a call needs a person; it never runs beside others."""
+    """If True, a call needs a person, and never runs beside other calls."""
     repeatable: bool = False
-    """Whether calling it twice does no more than calling it once."""
+    """If True, calling the tool twice does no more than calling it once."""
     timeout: float | None = None
     """Seconds. A sync handler with one runs in a worker thread."""
     max_result_chars: int | None = None
@@ -87,7 +87,7 @@ class ToolEntry:
     needs: Need = ""
     """A part of toolcrib that the tool needs. If the configuration disables that part, the tool is not granted."""
     polls: bool | Callable[[Mapping[str, Json]], bool] = False
-    """Whether a call waits for a change, so that the same call may return the same result many times.
+    """If True, a call waits for a change, so the same call may return the same result many times.
 
     A run ends after ``limits.repeats`` such calls of other tools. A function decides by the call's arguments.
     """
@@ -102,7 +102,7 @@ class ToolEntry:
 
     @property
     def claims(self) -> str:
-        """What the tool claims to be, as JSON: the same text as long as its name means the same tool."""
+        """The identity that the tool claims, as JSON. The text stays the same as long as the name means the same tool."""
         import json
 
         claimed = [self.name, self.module, self.kind, self.toolset, self.schema]

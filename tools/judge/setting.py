@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the table loads with the first command
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a verdict depends on besides the call.
+    """The inputs of a verdict besides the call.
 
     ``protected`` are toolcrib's own folders, absolute; ``home`` is the home of the account that commands run as, "" if unknown;
     ``rules`` are the operator's rows, checked in addition to the table's. ``installed`` is toolcrib's own code, which can be

@@ -41,7 +41,7 @@ class BackendSeen:
 
 @dataclass(frozen=True, slots=True)
 class SetupFound:
-    """What was detected. ``keys`` maps providers to the variable, or the line of secrets.env, with the vendor's key."""
+    """The result of the detection. ``keys`` maps providers to the variable, or the line of secrets.env, with the vendor's key."""
 
     servers: tuple[LocalServer, ...]
     keys: Mapping[str, str]

@@ -70,7 +70,7 @@ def sessions(state: Path) -> list[str]:
 def test_it_goes_on_without_its_options(
     run: Any, killed: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: tuple[str, ...]
 ) -> None:
-    """Whenever the process was killed: from the session's first write on, its model and server are stored."""
+    """The process is killed at each moment: from the session's first write on, its model and server are stored."""
     asked = 0
     for number in range(1, 60):
         state = tmp_path / f"s{number}"

@@ -95,7 +95,7 @@ def untraced(*left: int) -> Iterator[Any]:
 @pytest.mark.full
 @pytest.mark.parametrize("left", [130, 242, *untraced(158, 186, 214, 270, 298, 326)])
 def test_what_was_shown_as_succeeded_is_never_told_as_unsure(small: OnDisk, left: int) -> None:
-    """Whenever the disk becomes full."""
+    """The disk becomes full at different moments."""
     answers = [ChatServer.text("hi"), *map(called, range(4)), ChatServer.text("done"), ChatServer.text("ok")]
     with ChatServer(*answers) as server:
         model = ["--model", "m", "--base-url", server.base_url]

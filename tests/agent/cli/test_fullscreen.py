@@ -1,4 +1,4 @@
-"""Which of a person's own commands would take over the whole terminal."""
+"""Tests of detecting a user's commands that take over the whole terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `toolcrib doctor` reports about the gateway."""
+"""Tests of the report of `toolcrib doctor` about the gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a person can see which of the project's instructions the model receives."""
+"""Tests of the views that show which project instructions the model receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What doctor reports about the sandbox of this machine."""
+"""Tests of the report of `toolcrib doctor` about the sandbox of this machine."""
 
 from __future__ import annotations
 

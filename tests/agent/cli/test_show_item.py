@@ -1,4 +1,4 @@
-"""What /show prints in full: code as it was written, diffs as diffs, files and matches as text."""
+"""Tests of /show, which prints calls in full: code as it was written, diffs as diffs, files and matches as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees while a run produces no output."""
+"""Tests of the line that a user sees while a run produces no output."""
 
 from __future__ import annotations
 

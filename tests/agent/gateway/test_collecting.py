@@ -1,4 +1,4 @@
-"""When a gateway is idle it collects all garbage; young garbage is always collected."""
+"""An idle gateway collects all garbage; young garbage is always collected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a platform receives: its secrets, from the file beside the active configuration, and whose invitations it may accept."""
+"""Tests of what a platform receives: its secrets from the file beside the configuration, and whose invitations it may accept."""
 
 from __future__ import annotations
 

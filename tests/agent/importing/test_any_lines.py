@@ -1,5 +1,5 @@
-"""Whatever the files of other tools contain, the import gives records that a session can resume, or an error that names the
-place.
+"""Files of other tools with any content: the import returns records that a session can resume, or raises an error that names
+the place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a model reads of the memory: its state when the session began, in the same bytes, and only for its owner."""
+"""Tests of the memory in the prompt: its state when the session began, in the same bytes, and only for its owner."""
 
 from __future__ import annotations
 

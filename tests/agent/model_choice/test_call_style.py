@@ -1,4 +1,4 @@
-"""How a model calls tools, as its server reports: natively, or in text with a protocol (000-14)."""
+"""Tests of the call style that a server reports for its model: native calls, or text with a protocol (000-14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which model a session gets, which one takes over when it is unavailable, and what it costs."""
+"""Tests of the model of a session, of the fallback when it is unavailable, and of its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chat template reveals about a model's calls. The lines here are made up: only the markers are the families' own."""
+"""Tests of detecting a model's call protocol from its chat template. The lines are made up; only the markers are real."""
 
 from __future__ import annotations
 

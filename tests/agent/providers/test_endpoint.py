@@ -1,4 +1,4 @@
-"""Which server gets which key."""
+"""Tests of the API key that each server gets."""
 
 from __future__ import annotations
 

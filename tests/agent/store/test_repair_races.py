@@ -98,7 +98,7 @@ async def test_of_two_repairs_at_once_one_is_refused(
 async def test_a_draft_that_loses_its_rows_is_not_used(
     used: Path, monkeypatch: pytest.MonkeyPatch, spoil: OnFile, *, emptied: bool
 ) -> None:
-    """Whichever process removes or replaces the draft: an empty store must not replace a damaged one."""
+    """An empty store must not replace a damaged one if another process removes or replaces the draft."""
     spoil(used)
     data = used.read_bytes()
 

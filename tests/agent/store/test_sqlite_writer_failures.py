@@ -37,7 +37,7 @@ async def numbers(database: Database) -> list[int]:
 
 @pytest.mark.parametrize("failing", [0, 1, 2, 3])
 async def test_half_of_an_operation_is_never_kept(database: Database, failing: int) -> None:
-    """Whatever its place in the batch: first, in the middle or last."""
+    """The failing operation is the first, a middle or the last one of the batch."""
     await database.write(lambda connection: connection.execute("CREATE TABLE t (x)"))
     gate = threading.Event()
     held = asyncio.ensure_future(database.alone(lambda connection: gate.wait(30)))

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.untraced  # other tests cover the same lines
 
 
 class SecretDesk(MatrixDesk):
-    """The same rooms, encrypted. The bot is the only member that does not know of the encryption at first."""
+    """A desk whose rooms are encrypted. The bot is the only member that does not know of the encryption at first."""
 
     _people: Mapping[str, SecretPerson]
 

@@ -67,7 +67,7 @@ WRITTEN = [
 
 @pytest.mark.parametrize("source", WRITTEN)
 def test_a_file_that_is_written_anew_is_not_emptied(floor: Any, source: str) -> None:
-    """The same rule as for ``printf a,b > data.csv``."""
+    """Python code that writes a file follows the rule of ``printf a,b > data.csv``."""
     assert floor.do(f"python3 - <<'E'\n{source}\nE") == "ran"
 
 

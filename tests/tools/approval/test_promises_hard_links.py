@@ -162,7 +162,7 @@ def test_files_that_share_nothing_with_ours_are_free(place: Place) -> None:
 
 
 def test_a_name_of_an_own_file_may_be_removed(place: Place) -> None:
-    """The same holds for a symbolic link: the own file stays."""
+    """Removing a hard or symbolic link keeps toolcrib's own file."""
     file = place.link(OWN["settings"], "notes.txt")
     assert place.floor.do("rm notes.txt") == "ran"
     assert file.exists()

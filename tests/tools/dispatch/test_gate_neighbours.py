@@ -27,7 +27,7 @@ LIMIT = 0.2
 HANG = 30.0
 """Seconds after which a hanging gate answers in any case: much longer than any wait here."""
 SHORT_HANG = 3.0
-"""The same for gates that can't be woken."""
+"""Seconds after which a hanging gate answers if it can't be woken."""
 YES = {"approved": True}
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="not set")
 

@@ -483,7 +483,7 @@ def test_an_interrupt_becomes_the_result_of_what_runs(bench: Any) -> None:
 
 @pytest.mark.parametrize("written", [False, True])
 def test_an_interrupt_while_the_call_is_opened(bench: Any, caplog: pytest.LogCaptureFixture, written: bool) -> None:
-    """Whether or not the ledger had stored it, the call ends, and no traceback is logged."""
+    """The call ends and no traceback is logged, both if the ledger stored the call and if it did not."""
     bench.tool("t", lambda args: 1)
     ledger = bench.scope.ledger
     open_it, tries = ledger.open, []

@@ -75,7 +75,7 @@ def test_how_far_a_command_reaches(command: str, effect: str) -> None:
 
 
 def test_what_a_wrapper_hands_to_a_service_is_not_local() -> None:
-    """The same command is found with and without ``sudo``, and the finding has the farther reach of the two."""
+    """The command is found with and without ``sudo``; the finding has the wider effect of the two."""
     found = detect_dangerous_command("rm -rf build >log; sudo rm -rf build >log", PROJECT)
     assert {finding.effect for finding in found if finding.key == "fs.recursive-delete"} == {"outside"}
 

@@ -38,7 +38,7 @@ def test_a_sequence_of_the_corpus_holds_in_the_workspace(contained: Any, attack:
 
 
 def test_a_hostile_sequence_does_harm_where_no_judge_is(proof: Any, hostile: dict[str, Any]) -> None:
-    """The same calls, without a judge, prove that the row does harm. The proof depends only on the row: see `proven.txt`."""
+    """Running the calls without a judge proves that the row does harm. The proof depends only on the row: see `proven.txt`."""
     outcome = proof.run(hostile, judged=False)
     assert outcome["harmed"], "\n".join(outcome["output"])
 

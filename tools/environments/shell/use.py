@@ -19,7 +19,7 @@ class CallsInside:
         self._lock = lock
         self._number = 0
         self.is_own_taken = False
-        """Whether one of them uses the session's own shell."""
+        """True while one of the calls uses the session's own shell."""
         self.quiet_since = 0.0
         """The time (``time.monotonic``) when a call last ended."""
 

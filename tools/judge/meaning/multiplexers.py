@@ -20,7 +20,7 @@ Values = Sequence[Value]
 
 @dataclass(slots=True)
 class Driven:
-    """What a command of a multiplexer drives.
+    """Commands and sessions that a command of a multiplexer drives.
 
     ``lines`` are run, or typed and sent. ``targets`` are the sessions that get typed lines. ``asks`` is True if the command does
     more, or something unknown.

@@ -170,7 +170,7 @@ def test_a_row_that_a_narrower_terminal_may_have_cut_counts_as_one_line() -> Non
 
 
 def test_a_row_that_gets_shorter_is_erased_whole() -> None:
-    """When some terminals wrap a row, they count all cells that were ever written in it, even erased ones."""
+    """Some terminals count erased cells when they wrap a row."""
     glass = Glass()
     glass.painter.paint([], [(("⠋ ", "bullet"), ("a call that runs", "")), row("> a draft")], (1, 9))
     glass.painter.paint([], [(("⠋ ", "bullet"), ("a call", "")), row("> a")], (1, 3))

@@ -1,4 +1,4 @@
-"""When two processes hold a session one after the other, only the second one writes."""
+"""If two processes hold a session one after the other, only the second one writes."""
 
 from __future__ import annotations
 

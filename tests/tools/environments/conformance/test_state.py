@@ -105,7 +105,7 @@ def test_a_shell_that_has_no_room_for_a_commands_streams_is_replaced(env: Enviro
 
 @pytest.mark.parametrize("harm", ["exec 1>&-", "exec 0<&- 1>&- 2>&-", "set -o noclobber", "ulimit -n 0"])
 def test_no_command_is_dropped_without_a_word(run: Run, says: Says, folder: Path, harm: str) -> None:
-    """Whatever a command does to the shell's own files and settings, later commands run."""
+    """Later commands run even if a command changes the shell's own files and settings."""
     says("kept=1")
     run(harm)
     for number in range(3):

@@ -137,7 +137,7 @@ def test_a_name_that_leads_to_metadata_is_refused(names: dict[str, list[str]]) -
 
 
 def test_an_address_of_this_machine_is_loopback(names: dict[str, list[str]]) -> None:
-    """Whatever its range, a service of this machine listens on it."""
+    """A service of this machine can listen on such an address in any range."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((PUBLIC, 9))  # a datagram socket: nothing is sent
