@@ -78,7 +78,7 @@ _OTHERS: tuple[tuple[ReplyEnd, Regex[str]], ...] = (
     ),
     (CUT, Regex(r"length|max\w*token|token_?(?:limit|cap)|truncat|context_?(?:window|limit|overflow)")),
 )
-"""Other ends, by parts of the servers' words in lower case: each vendor has its own words, and adds new ones."""
+"""Other ends, by parts of the servers' reasons in lower case. Each vendor has its own reasons, and adds new ones."""
 
 NOTES: Mapping[str, str] = {end.finish: end.note for end in (CUT, REPEATED, FILTERED, UNKNOWN)}
 """Warnings about replies that may be incomplete, by ``finish``."""

@@ -88,7 +88,7 @@ def test_a_module_that_ends_the_process_ends_nothing(tmp_path: Path, monkeypatch
 
 
 def test_schemas_of_built_in_tools_are_good() -> None:
-    """They are checked by this test, not when toolcrib starts."""
+    """This test checks the schemas, because toolcrib does not check them at its start."""
     built_in = [entry for entry in registry.entries() if entry.module in model_tools.BUILT_IN]
     assert {entry.module for entry in built_in} == set(model_tools.BUILT_IN)
     assert [(entry.name, fault) for entry in built_in if (fault := check_schema(entry.schema["parameters"]))] == []

@@ -134,7 +134,7 @@ def test_selection() -> None:
 
 @pytest.mark.parametrize("name", ["toolcrib-telegram", "hermes-cli", "toolcrib-own"])
 def test_a_preset_is_not_disabled(name: str) -> None:
-    """It includes almost all tools, those of other platforms too, so nothing would be left."""
+    """A preset includes almost all tools, so disabling it would leave none."""
     bundles = catalog(("a", "one"), ("b", "two"))
     bundles.add("toolcrib-own", {"tools": ["a"], "includes": ["two"]})
     with pytest.raises(ToolsetError, match=f"'{name}' is the preset of a platform.*disable toolsets in it instead: .*t"):

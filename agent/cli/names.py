@@ -1,5 +1,5 @@
-"""Check that names in the configuration exist: backends, providers, platforms, toolsets, tools and plugins, whether toolcrib, the
-configuration or a plugin defines them.
+"""Check that names in the configuration exist: backends, providers, platforms, toolsets, tools and plugins. They are
+defined by toolcrib, by the configuration or by a plugin.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ _ANY = 1_000_000
 
 @dataclass(slots=True)
 class SwitchableTool:
-    """A tool in the picker. ``cost`` is the number of tokens of its schema; ``missing`` and ``fix`` are why it is missing, apart
-    from the list of disabled tools, and how to get it. ``is_off``: the tool is in that list.
+    """A tool in the picker. ``cost`` is the number of tokens of its schema. ``is_off``: the list of disabled tools has it.
+
+    ``missing`` is another reason why the tool is unavailable, and ``fix`` how to make it available.
     """
 
     line: ToolLine

@@ -16,7 +16,7 @@ _KEY = Regex(
     r"|alt-[!-~]|escape)"
 )
 _LATER = Regex(r"[!-~]")
-"""A key after the first one of a sequence may be a plain character."""
+"""Plain characters, which are allowed as keys after the first one of a sequence."""
 FIXED = {"interrupt": ("ctrl-c",), "leave": ("ctrl-d",)}
 """Keys that no action can take: whatever is configured, the user can interrupt a run and leave."""
 FIXED_WORDS = {

@@ -60,7 +60,7 @@ _OUTLINED = 300
 
 
 class NotSummarised(ToolcribError):
-    """There is no summary, and nothing was changed."""
+    """Raised if there is no summary; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)

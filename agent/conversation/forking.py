@@ -41,7 +41,7 @@ async def fork(
     """Create a session with the last ``count`` user messages and everything after them. Grants are not copied.
 
     ``at`` is the index of the last record to take, from 0, with the results of its calls; if that record is a user message, the
-    fork ends before it. With ``at`` and no ``count`` the fork starts at the beginning of the old session. Without both it takes
+    fork ends before it. With ``at`` and no ``count`` the fork starts at the beginning of the old session. Without either it takes
     as many messages as fit into a quarter of ``window`` tokens. If the window is unknown, it takes a quarter of the conversation,
     or all of a short one. If the last message and its turns are too long, it takes that message and its last turns. Raises
     ToolcribError if the session has no answered message, and StoreFailed.

@@ -45,8 +45,8 @@ def _bytes(text: str) -> bytes:
 
 
 async def uploaded(server: MatrixServer, file: OutFile, *, is_encrypted: bool) -> tuple[dict[str, Any], int]:
-    """Upload a file, and return the fields that describe it in a message, and its size. Raises NotSent, and as MatrixServer.taken
-    does.
+    """Upload a file, and return the fields that describe it in a message, and its size. Raises NotSent and the errors of
+    MatrixServer.taken.
     """
     if not file.path.is_file():
         raise NotSent(f"{file.name} no longer exists", for_good=True)

@@ -244,8 +244,8 @@ class MatrixKeys:
         return session
 
     async def decrypt(self, room: str, event: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the decrypted event, or None if its content does not match the event. Raises MatrixNoKeyError, and as
-        MatrixServer.call does.
+        """Return the decrypted event, or None if its content does not match the event. Raises MatrixNoKeyError, and the
+        errors of MatrixServer.call.
         """
         content, sender = event["content"], event["sender"]
         name, said = content.get("session_id"), content.get("ciphertext")
@@ -330,7 +330,7 @@ def _machine(account: str, device: str, path: Path, key: str) -> Any:
     from nio.store import SqliteStore
 
     class _Machine(Olm):  # type: ignore[misc]  # nio has no type hints
-        """Also accepts a requested session key again from the device that made it."""
+        """A decryption machine that accepts a requested session key again from the device that made it."""
 
         def _should_accept_forward(self, sender: str, sender_key: str, event: Any) -> bool:
             asked = self.outgoing_key_requests.get(event.session_id)

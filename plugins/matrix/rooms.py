@@ -107,7 +107,7 @@ class MatrixRooms:
     ) -> None:
         """Accept invitations that ``follows`` allows: {room: its state as the server reports it}. Others are left alone, because
         declining could take long on the inviter's server. Joins delayed by our server's limits are retried later, so that a
-        flood of invitations does not block messages. Raises StoreFailed, and as MatrixServer.call does.
+        flood of invitations does not block messages. Raises StoreFailed and the errors of MatrixServer.call.
         """
         for room, state in invitations.items():
             inviter, is_direct = self._invitation(state)

@@ -156,7 +156,7 @@ async def downloaded(client: AsyncWebClient, file_id: str) -> AsyncIterator[byte
     parts, own = urlsplit(url), urlsplit(client.base_url)
     is_slack = parts.scheme == "https" and f".{parts.hostname}".endswith(".slack.com")
     if not (is_slack or (parts.scheme, parts.netloc) == (own.scheme, own.netloc)):
-        raise ToolcribError("it is not on Slack")
+        raise ToolcribError("the file is not stored on Slack")
     headers = {"Authorization": f"Bearer {client.token}"}
     async with (
         aiohttp.ClientSession() as session,

@@ -38,7 +38,7 @@ class XmppSender:
         self._looked: set[str] = set()
         """Chats whose archive was searched for messages that an earlier process showed."""
         self.shown: Recent[tuple[str, str], str] = Recent(10_000)
-        """Our ids of messages that were shown, by chat and by the id in a room's archive, or else our own id."""
+        """Our ids of messages that were shown, by the chat and either the id in the room's archive or our own id."""
         self._perhaps: Recent[tuple[str, str], bool] = Recent(10_000)
         """Our ids of messages that a room showed for our nick without reporting its owner's address."""
         self._asked: dict[str, dict[str, Any]] = {}

@@ -90,7 +90,7 @@ def test_a_name_means_one_place(tmp_path: Path) -> None:
 
 
 def test_a_named_place_that_lacks_what_it_needs_is_among_those_that_were_set_up(tmp_path: Path) -> None:
-    """Otherwise neither doctor nor the list would report it as unavailable."""
+    """Doctor and the list report such a backend as unavailable."""
     with crib_of(tmp_path, "environments: {hosts: {gpu: {user: me}}, containers: {box: {project: none}}}") as crib:
         found = {backend.name: backend.missing for backend in crib.backends.configured()}
         assert found["gpu"] == "environments.hosts.gpu.host"

@@ -134,6 +134,6 @@ async def test_neither_who_reads_no_answer_nor_who_asks_nothing_more_keeps_other
 
 @pytest.mark.parametrize(("most", "at_once"), [(4, 16), (200, 100), (9_000, 512)])
 def test_no_more_are_taken_at_once_than_there_are_files_for(most: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a flood uses up all file descriptors, and for a second nothing else can be read, sent or stored."""
+    """A flood must not use up all file descriptors: for a second, nothing else could be read, sent or stored."""
     monkeypatch.setattr(resource, "getrlimit", lambda which: (most * 4, most * 4))
     assert server_of([]).config.backlog == at_once

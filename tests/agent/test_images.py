@@ -123,7 +123,7 @@ def test_nobody_looks_where_a_person_types_the_calls(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_the_ledger_keeps_a_result_s_images(tmp_path: Path, kind: str) -> None:
-    """So that a session whose process died between a call and its record resumes with them."""
+    """A session whose process died between a call and its record resumes with the images."""
     store: Store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "kept.db")
     with assemble(project_dir=tmp_path, store=store) as crib:
         took_back = crib.registry.checkpoint()

@@ -104,7 +104,7 @@ def test_they_are_assembled_from_several_threads(make: Make) -> None:
 
 
 def test_what_the_program_registers_is_there_for_all(make: Make) -> None:
-    """Also if it registers them later; a plugin's tool with that name stays the plugin's."""
+    """The program may register tools later. A plugin's tool with the same name stays the plugin's."""
     crib = make("hooked")
     try:
         registry.register("many_late", "many", {"description": "d"}, lambda args: "late")
@@ -156,7 +156,7 @@ def test_closing_an_agent_that_answers_interrupts_it(tmp_path: Path) -> None:
 
 @pytest.mark.defaults
 async def test_a_session_takes_no_more_descriptors_than_its_sandbox_says(tmp_path: Path) -> None:
-    """Otherwise a process with many sessions runs out of descriptors before it releases idle shells."""
+    """A process with many sessions would run out of descriptors before it releases idle shells if the number were too low."""
     (tmp_path / "config.yaml").write_text("snapshots: {enabled: false}\n")
     (tmp_path / "project").mkdir()
     with assemble(config=load_config(tmp_path / "config.yaml"), project_dir=tmp_path / "project") as crib:

@@ -217,7 +217,7 @@ print(backend.row.is_contained, backend.row.runs_here, backend.is_remote, backen
 
 @pytest.mark.xdist_group("offline")
 def test_one_that_its_row_describes_needs_no_class(toolcrib: Run) -> None:
-    """It is the backend of docs/backends.md: commands and files of this machine, and no network."""
+    """The backend is that of docs/backends.md: commands and files of this machine, and no network."""
     listed = {one["name"]: one for one in json.loads(toolcrib("env", "--json").stdout)["places"]}
     assert listed["offline"]["where"] == "this machine without a network"
     assert "✓ offline  offline  open" in toolcrib("env", "test", "offline").stdout

@@ -129,7 +129,7 @@ def test_nobody_sees_anothers(crib: Crib) -> None:
 
 
 def test_a_run_for_somebody_else_sees_what_they_may(crib: Crib) -> None:
-    """In a session of the local user, ann's run finds ann's conversations, and bob's run none."""
+    """A run for ann in the local user's session finds ann's conversations; a run for bob finds none."""
     with ChatServer() as server:
         for user, found in (("ann", {"annsannsannsanns"[:12]}), ("bob", set())):
             server.responses += [ChatServer.calls(("session_search", {"query": "staging"})), ChatServer.text("done")]

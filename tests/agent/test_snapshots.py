@@ -481,7 +481,7 @@ def test_what_is_not_covered_is_said_once(
 def test_what_a_call_changed_is_undone_though_its_record_could_not_be_written(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if the process was killed between the snapshot and the record."""
+    """The process is killed between the snapshot and the record."""
     person = opened()
     before = picture(person.folder)
 

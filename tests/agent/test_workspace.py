@@ -152,7 +152,7 @@ def test_a_grant_of_one_workspace_covers_nothing_in_another(crib: Crib, folders:
 
 
 def test_no_workspace_writes_the_configuration_of_another(crib: Crib, folders: Callable[[str], Path], tmp_path: Path) -> None:
-    """Also if the other workspace is opened later: an open session respects it from its next run on."""
+    """The other workspace may be opened later: an open session protects its configuration from the next run on."""
     session = crib.open_session()
     before = crib.default.setting
     path = configure("max_turns: 3\n", tmp_path / "elsewhere" / "config.yaml")
@@ -187,7 +187,7 @@ def test_a_workspace_that_nobody_has_is_forgotten(crib: Crib, folders: Callable[
 
 @pytest.mark.untraced
 def test_two_thousand_folders_leave_nothing_behind(folders: Callable[[str], Path], tmp_path: Path) -> None:
-    """They share the parsed configuration: none of them reads it again."""
+    """The folders share the parsed configuration, which is read once."""
     configure("toolsets: {custom: {looks: {description: d, tools: [read_file]}}}\ncommand_allowlist: [make clean]\n")
     with assemble(project_dir=folders("home"), store=MemoryStore()) as crib:
         before = crib.workspace(tmp_path / "first")

@@ -58,7 +58,7 @@ ROOMS = ("agent", "tools", "toolcrib", "plugins", "benchmarks", "scripts", "test
 
 
 _PROVEN = ROOT / "tests" / "tools" / "judge_sequences" / "driver.py"
-"""Not checked: the recorded proofs of sequences hold for this exact file."""
+"""A file that is not checked, because the recorded proofs of sequences hold for its exact text."""
 
 
 class Hit(NamedTuple):

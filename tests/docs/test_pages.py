@@ -6,7 +6,7 @@ from tests.docs.snippets import ROOT
 
 MOST_LINES = 250
 CHANGELOG = "changelog.md"
-"""It may be longer, because it lists changes and explains nothing."""
+"""The page that may be longer, because it lists changes and explains nothing."""
 
 
 def test_no_page_has_more_than_250_lines() -> None:

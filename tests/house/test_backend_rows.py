@@ -92,7 +92,7 @@ def test_only_its_module_of_the_agent_imports_a_backend(sources: Sequence[Any]) 
 
 
 def test_a_row_that_says_nothing_promises_nothing() -> None:
-    """Otherwise a new backend, or a plugin's, would count as contained by oversight."""
+    """A new backend, or one of a plugin, must not count as contained by oversight."""
     for row in (BackendRow(name="new"), row_of("of-a-plugin")):
         promised = (row.is_contained, row.runs_here, row.sees_folders, row.has_mode, row.identities, row.gets)
         assert not any(promised)

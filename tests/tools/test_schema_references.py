@@ -174,7 +174,7 @@ def test_a_reference_that_leads_out_is_named(outside: Outside, path: str, text: 
 
 @pytest.mark.parametrize(("path", "text"), EACH_HOSTILE)
 def test_no_check_fetches_or_reads_anything(outside: Outside, path: str, text: str) -> None:
-    """This includes schemas without a registration: those of tickets, and of tools that are shown to a model as text."""
+    """No schema is fetched, even without a registration: those of tickets, and of tools shown to a model as text."""
     schema = outside.fill(text)
     misfit(schema, {"a": "x"})
     with contextlib.suppress(ValueError, InvalidArguments):  # only the access matters
@@ -273,7 +273,7 @@ def test_a_tool_is_refused_at_registration(outside: Outside, registry: ToolRegis
 
 
 def test_a_tool_of_a_function_is_refused_as_well(outside: Outside, registry: ToolRegistry) -> None:
-    """It does not matter what made its schema, such as a model of pydantic."""
+    """The source of the schema, such as a model of pydantic, does not matter."""
     pydantic = pytest.importorskip("pydantic")
     model = pydantic.create_model("Where", city=(str, pydantic.Field(json_schema_extra={"$ref": f"{outside.web}/city"})))
 
@@ -337,7 +337,7 @@ def test_a_call_in_text_is_not_checked_by_a_schema_that_leads_out(outside: Outsi
 
 
 def test_validators_are_made_in_one_place(root: Path) -> None:
-    """In other places the library would fetch a schema's references."""
+    """A validator made elsewhere would fetch a schema's references."""
     folders = ["toolcrib", "tools", "agent", "plugins", "examples"]
     sources = [*root.glob("*.py"), *(file for folder in folders for file in (root / folder).rglob("*.py"))]
     imports = re.compile(r"^\s*(import|from) jsonschema", re.MULTILINE)

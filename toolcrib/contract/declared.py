@@ -77,7 +77,7 @@ if TYPE_CHECKING:  # importing it would slow the start of every process
         """Options of ``register`` that hermes modules use. Which tools a tool may replace is up to the operator."""
 
         max_result_size_chars: float | None
-        """As ``max_result_chars``; infinity means that the tool sets no limit."""
+        """The tool's ``max_result_chars``; infinity if the tool sets no limit."""
         dynamic_schema_overrides: Callable[[], Mapping[str, Json] | None] | None
         """Returns keys that replace those of the schema, each time the schema is shown."""
         override: bool

@@ -125,10 +125,12 @@ class MailStore(Protocol):
         ...
 
     async def unposted(self, platform: str, since: float) -> Sequence[str]:
-        """Return the ids of runs that ended at ``since`` (Unix seconds) or later, in sessions that a chat of this platform has or
-        had, and that have no post whose key is ``run:ID`` or begins with ``run:ID:``; in the order of their ends. Times are by
-        the store's clock, and a run becomes visible a moment after its end: ask from a little before the last time. Posts that
-        ``sweep`` deleted do not count, so do not ask for times that old.
+        """Return the ids of ended runs without a post, in the order of their ends.
+
+        The runs ended at ``since`` (Unix seconds) or later, in sessions that a chat of this platform has or had. A post of a run
+        has the key ``run:ID``, or one that begins with ``run:ID:``. Times are by the store's clock, and a run becomes visible a
+        moment after its end, so choose ``since`` a little before the last time. Posts that ``sweep`` deleted do not count:
+        choose no time that old.
         """
         ...
 

@@ -225,7 +225,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [["--json"], []], ids=["json", "text"])
 @pytest.mark.parametrize("merged", [False, True], ids=["stdout", "both"])
 def test_a_run_whose_reader_goes_away_is_interrupted_quietly(tmp_path: Path, words: list[str], merged: bool) -> None:
-    """Like ``toolcrib run ... | head``, also with ``2>&1``."""
+    """The case of ``toolcrib run ... | head``, with and without ``2>&1``."""
     calls = [ChatServer.calls(("terminal", {"command": f"echo {n}"}), text="Look. " * 50, ids=[f"c{n}"]) for n in range(30)]
     answers_alone = not words and not merged  # text before calls goes to stderr, so the reader closes before it has read a word
     with ChatServer(*calls) as server:

@@ -105,7 +105,7 @@ def test_at_the_end_of_the_turns_the_chat_asks_whether_to_go_on(tmp_path: Path, 
 def test_two_chats_may_write_one_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They take turns: the chat that writes takes the session's lease, also for its mode and its title."""
+    """The chats take turns: the one that writes takes the session's lease, also to store the mode or the title."""
     monkeypatch.chdir(tmp_path)
 
     async def talk(server: ChatServer) -> tuple[str, str]:

@@ -272,7 +272,7 @@ def test_a_delegate_is_named_with_its_task() -> None:
 
 
 def test_the_whole_of_a_result_is_text_and_no_json() -> None:
-    """As the model read it, or field by field, with real line breaks."""
+    """The result is shown as the model read it, or field by field with real line breaks."""
     call = ToolCall("c", "look", {"path": "a.py"})
     read = ToolResult("look", ToolStatus.SUCCESS, {"content": "x = 1\ny = 2\n"}, views={"model": "1|x = 1\n2|y = 2"})
     shown = whole_of(ExecutedCall(call, read, ToolCallStatus.SUCCEEDED, 0.1))

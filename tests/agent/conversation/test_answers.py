@@ -52,7 +52,7 @@ async def test_only_whom_a_ticket_was_put_to_may_answer_it() -> None:
 
 
 async def test_a_delegates_question_is_put_to_whom_it_works_for() -> None:
-    """Also while another user's run is active in the parent session."""
+    """The question reaches that user even while another user's run is active in the parent session."""
     store = MemoryStore()
     await store.sessions.create("room", platform="chat", user="")
     await store.sessions.create("below", platform=BOB.platform, user=BOB.user, parent="room", why="delegate")

@@ -164,7 +164,7 @@ async def test_a_server_that_counts_otherwise_gets_less_each_time(project: Path,
 
 
 async def test_what_a_tool_just_returned_is_read_whole(project: Path) -> None:
-    """Even in a small window: a model that received only half of a result would request it again and again."""
+    """A small window does not matter: a model that received only half of a result would request it again and again."""
     with WindowServer(9_000, chatty) as server:
         async with assemble(config=config(project, window=9_000), project_dir=project) as crib:
             session = await opened(crib, server)

@@ -98,7 +98,7 @@ def test_004_2_a_reply_that_is_begun_anew_has_ids_of_its_own(tmp_path: Path) -> 
 
 
 def test_how_each_reply_ended_is_told(tmp_path: Path) -> None:
-    """In the event of each turn, and in the result for the last one, even if the run continues in another process."""
+    """Each turn's event has the end of its reply; the result has the last one, even if the run continues in another process."""
     events: list[Event] = []
     cut = {"choices": [{"index": 0, "delta": {"content": "Half"}, "finish_reason": "length"}]}
     delete = ChatServer.calls(("terminal", {"command": "rm -rf build"}))

@@ -123,7 +123,7 @@ def test_a_gate_that_the_store_fails_is_one_line(tmp_path: Path, caplog: pytest.
 
 
 def test_a_lease_that_cannot_be_given_back_is_not_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the process would wait for its own lease until the lease lapses."""
+    """A process does not wait for its own lease if it could not release it."""
     seen: list[Event] = []
     with ChatServer(ChatServer.text("one"), ChatServer.text("two")) as server, conversation(server, tmp_path, seen) as agent:
 

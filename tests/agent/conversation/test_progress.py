@@ -49,7 +49,7 @@ def test_the_limit_is_a_setting_of_the_run(crib: Crib) -> None:
 
 
 def test_the_same_calls_of_several_in_a_turn_end_it_too(crib: Crib) -> None:
-    """In any order, and however often each."""
+    """The order of the calls in a turn does not matter, nor how often each one is in it."""
     other = ("look", {"a": "y"})
     with pytest.raises(NoProgress, match=r'look \{"a": "[xy]"\}, look \{"a": "[xy]"\}'):
         run(crib, [LOOK, other], [other, LOOK], [LOOK, LOOK, other], [LOOK, other], "done")

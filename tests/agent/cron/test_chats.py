@@ -321,7 +321,7 @@ async def test_a_rule_set_that_is_gone_lets_nothing_run(house: JobHouse) -> None
 
 
 async def test_a_job_makes_no_jobs(house: JobHouse) -> None:
-    """Even if all tools are enabled."""
+    """A job can't create jobs even if all tools are enabled."""
     house.configure(OWNED + QUICK + "toolsets: {enabled: [all]}\n")
     async with house.gateway() as gateway:
         line_of(gateway)

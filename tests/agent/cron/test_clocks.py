@@ -237,7 +237,7 @@ async def test_a_year_with_a_leap_day(desk: Desk) -> None:
 
 
 async def test_nothing_is_begun_that_could_not_be_claimed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a dead store or a full disk the job waits; it begins once the store can be used."""
+    """The job waits while the store is dead or the disk is full, and begins when the store works again."""
     monkeypatch.setattr("agent.cron.runner._STORE_PAUSE", 0.05)
     job = await desk.add("in 20 minutes")
     claim: Callable[..., Any] = desk.store.cron.claim

@@ -249,7 +249,7 @@ def test_a_fork_does_not_take_over_delegates(tmp_path: Path, task_server: Any) -
 
 
 def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in `toolcrib run --resume`: the run reads the end of a delegate that a killed process left unfinished."""
+    """`toolcrib run --resume` reads the end of a delegate that a killed process left unfinished."""
 
     async def main() -> None:
         async def never(self: Any, session_id: str, order: Any) -> None:

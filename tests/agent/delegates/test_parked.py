@@ -200,7 +200,7 @@ def test_an_answer_to_its_own_ticket_counts_for_both(tmp_path: Path, task_server
 
 
 def test_an_answer_that_came_before_the_ticket_above_it_is_not_lost(tmp_path: Path, task_server: Any) -> None:
-    """As if it arrives while the question is being added to the parent's session."""
+    """The answer arrives while the question is being added to the parent's session."""
     (tmp_path / "build").mkdir()
 
     async def main() -> None:
@@ -246,7 +246,7 @@ def test_a_no_to_its_own_ticket_keeps_the_call_from_running(tmp_path: Path, task
 
 
 def test_one_in_the_background_stays_parked_as_its_parent_closes(tmp_path: Path, task_server: Any) -> None:
-    """It has not ended: after the answer it continues in the next process."""
+    """The delegate has not ended: after the answer it continues in the next process."""
     (tmp_path / "build").mkdir()
 
     async def main() -> None:

@@ -289,7 +289,7 @@ async def test_tools_tells_the_owner_alone_which_setting_gives_a_chat_a_place(ho
 
 
 async def test_folders_above_those_of_chats_are_closed(house: House) -> None:
-    """Also folders of an earlier version."""
+    """The gateway also closes folders of an earlier version."""
     chats = house.folder.parent / "state-chats"
     (chats / "fake").mkdir(parents=True)
     async with house.gateway():

@@ -186,7 +186,7 @@ class Foreign(ToolcribError):
 async def test_a_failure_is_told_where_the_secrets_can_t_be_read_any_more(
     silent: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As if the process may open no more files: secrets that were read before are still redacted."""
+    """The process can't open more files: secrets that were read before are still redacted."""
     with gateway_log("text", str):
         async with silent.gateway() as gateway:
             line_of(gateway)

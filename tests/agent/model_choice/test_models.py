@@ -123,7 +123,7 @@ def test_without_anything_a_person_types(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_opened_is_told_at_once(model: dict[str, Any], words: str, tmp_path: Path) -> None:
-    """Also a fallback, before it is needed."""
+    """A fallback is checked at once too, before it is needed."""
     configure(model=model)
 
     async def act(session: Session) -> Any:
@@ -137,8 +137,8 @@ def test_what_cannot_be_opened_is_told_at_once(model: dict[str, Any], words: str
 
 
 def test_another_provider_goes_on_where_the_first_is_overloaded(tmp_path: Path, gemini: Callable[..., ChatServer]) -> None:
-    """In the middle of a task, after retries: the calls and results so far are converted, the user is informed, and it stays in
-    use.
+    """After retries, in the middle of a task, the calls and results are converted, and the user is informed. The other provider
+    stays in use.
     """
     call = gemini_reply({"functionCall": {"name": "terminal", "args": {"command": "echo two"}}, "thoughtSignature": "s"})
     other = gemini(call, gemini_reply({"text": "done"}))
@@ -213,7 +213,7 @@ def test_the_chain_is_one_session_to_whoever_holds_it(tmp_path: Path) -> None:
 
 
 def test_a_hard_spend_cap(tmp_path: Path, gemini: Callable[..., ChatServer]) -> None:
-    """By the server's usage and the configured prices: a turn of 1,010 tokens costs 0.0013."""
+    """The cost is computed from the server's usage and the configured prices: a turn of 1,010 tokens costs 0.0013."""
     call = gemini_reply({"functionCall": {"name": "terminal", "args": {"command": "true"}}})
     server = gemini(call, call, call, gemini_reply({"text": "done"}))
     model = {"provider": "gemini", "name": "g", "base_url": server.base_url, "prices": {"input": 1, "output": 30}}

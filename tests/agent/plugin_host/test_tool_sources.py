@@ -135,7 +135,7 @@ def test_its_tools_are_there_with_the_first_run_and_come_and_go(crib: Crib) -> N
 
 
 def test_a_call_that_waits_does_not_run_once_its_tool_is_gone(crib: Crib) -> None:
-    """It fails closed: the approval was for a tool that no longer exists."""
+    """The call fails, because the approval was for a tool that no longer exists."""
 
     class Gate:
         @hookimpl

@@ -229,7 +229,7 @@ def test_the_cached_part_of_a_request_keeps_its_bytes() -> None:
 
 
 def test_a_whole_reply_is_read_too_and_a_refused_limit_lowered() -> None:
-    """Also if streaming was requested; the accepted limit is remembered."""
+    """The reply may be whole although streaming was requested. The accepted limit is remembered."""
     whole = {
         "type": "message",
         "role": "assistant",

@@ -102,7 +102,7 @@ def test_what_was_asked_is_compared_with_what_is_asked(wire: Wire, tmp_path: Pat
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
 def test_another_model_does_not_get_them(wire: Wire, tmp_path: Path) -> None:
-    """Even if no server names its model."""
+    """The name of the requested model decides, even if the server reports none."""
     assert SIGNATURE not in sent_on(wire, tmp_path, then=wire.asked, now="another-model", answered=wire.answered)
     assert SIGNATURE not in sent_on(wire, tmp_path, then=wire.asked, now="another-model", answered="")
 

@@ -196,7 +196,7 @@ def test_a_reply_of_too_many_bytes_is_not_asked_for_again() -> None:
 
 @pytest.mark.parametrize("streams", [True, False])
 def test_a_reply_that_says_more_than_any_model_is_not_taken(streams: bool) -> None:
-    """Even if it has few bytes; other parts, for example a picture, may be long."""
+    """The text is limited even if its bytes are few. Other parts, such as a picture, may be longer."""
     pieces = ["x" * 10_000] * 30
     whole = {"choices": [{"message": {"content": "".join(pieces)}, "finish_reason": "stop"}]}
     said = sse(*(delta({"content": one}) for one in pieces), delta({}, "stop")) if streams else json.dumps(whole).encode()
@@ -219,7 +219,7 @@ def test_the_next_model_goes_on_where_nothing_came(dripping: Any, tmp_path: Path
 
 
 def test_a_refusal_that_does_not_end_is_one_all_the_same(dripping: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the part of its text that arrived soon."""
+    """The error has the part of the server's text that arrived in time."""
     monkeypatch.setattr("agent.providers.http._ERROR_SECONDS", 0.5)
     with (
         dripping(b"out of memory", (b".",), b"", status=500) as server,

@@ -68,7 +68,7 @@ def _sent(wire: str, records: list[Mapping[str, Any]], model: str, server: str) 
 )
 @pytest.mark.parametrize("before", NATIVES)
 def test_each_wire_gets_ids_in_its_form(before: str, wire: str, server: str, form: str, model: str) -> None:
-    """Also if only the server changed, and if the wire's model kept its name; results have their calls' ids."""
+    """The ids fit the wire and the server even if the model kept its name. Results have the ids of their calls."""
     calls, results = _sent(wire, _records(before, "kimi-k3"), model, server)
     assert calls == results
     assert len(set(calls)) == len(ODD)

@@ -225,7 +225,7 @@ def test_004_16_arguments_that_cannot_be_read_are_a_fault(arguments: str, fault:
     ],
 )  # fmt: skip
 def test_slips_that_lose_nothing_are_repaired(arguments: str, read: Any) -> None:
-    """As in text protocols; servers get strict JSON back."""
+    """The repairs are those of the text protocols. Servers get strict JSON back."""
     turn, _ = stream(chunk({"tool_calls": [call(arguments, name="f", id="a", index=0)]}), chunk({}, "tool_calls"))
     [made] = turn.tool_calls
     assert (made.args, made.fault) == (read, None)

@@ -60,7 +60,7 @@ def test_one_coding_is_read_however_it_is_cut(body: bytes, coding: str, pieces: 
 
 
 def test_a_long_reply_is_read_whole() -> None:
-    """With pieces that end inside of a compressed block."""
+    """The pieces of the body end inside compressed blocks."""
     text = "".join(f"{number} " for number in range(200_000))
     body = ChatServer.text(text, piece=4000).body
     with ChatServer(coded(gzip.compress(body), "gzip")) as server:

@@ -44,7 +44,7 @@ def chat(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
 
 
 def text(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
-    """Like ``chat``, with the calls in the text."""
+    """Return a reply as ``chat`` does, with the calls in its text."""
     calls = "\n".join(f'<tool_call>{{"name": "run", "args": {raw}}}</tool_call>' for raw in arguments)
     said = f"I look.\n{calls}"
     parts = [said[at : at + 9] for at in range(0, len(said), 9)]
@@ -54,7 +54,7 @@ def text(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
 
 
 def gemini(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
-    """Like ``chat``. ``end`` is a finishReason, or a list of them in order."""
+    """Return a reply as ``chat`` does. ``end`` is a finishReason, or a list of them in order."""
     parts: list[Json] = [{"text": "I look."}]
     parts += [{"functionCall": {"name": "run", "args": json.loads(raw)}} for raw in arguments]
     ends = end if isinstance(end, list) else [end]
@@ -64,7 +64,7 @@ def gemini(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
 
 
 def anthropic(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
-    """Like ``chat``. ``end`` is a stop_reason."""
+    """Return a reply as ``chat`` does. ``end`` is a stop_reason."""
     start = {"type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None}
     events: list[Json] = [{"type": "message_start", "message": start}]
     content: list[Json] = []
@@ -82,7 +82,7 @@ def anthropic(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
 
 
 def responses(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
-    """Like ``chat``. ``end`` is (the kind of the last event, fields of its response)."""
+    """Return a reply as ``chat`` does. ``end`` is (the kind of the last event, fields of its response)."""
     kind, fields = end
     events: list[Json] = [{"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}}]
     output: list[Json] = []

@@ -239,7 +239,7 @@ def test_004_21_what_a_tool_brings_back(wire: str) -> None:
 
 @pytest.mark.parametrize(("protocol", "after"), [("tags", False), ("hermes", False), ("json_object", True)])
 def test_004_21_a_text_protocol_shows_what_a_tool_brings_back(protocol: str, after: bool) -> None:
-    """In the results' message if they have the role user; in a message ``after`` them if they have the role tool."""
+    """The image is in the results' message if its role is user, and in a message after it if its role is tool."""
     written = '{"action": {"tool": "plot", "args": {}}}'
     if not protocol.startswith("json"):
         written = '<tool_call>{"name": "plot", "arguments": {}}</tool_call>'
@@ -323,7 +323,7 @@ DRAWN: Mapping[str, tuple[list[Response], list[Any]]] = {
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("wire", DRAWN)
 def test_004_21_what_the_model_draws(wire: str, streamed: bool) -> None:
-    """It is part of the turn, and its native form is sent back unchanged, live and from a record."""
+    """The image is part of the turn. Its native form is sent back unchanged, live and from a record."""
     replies, native = DRAWN[wire]
 
     async def drive(session: Any) -> Any:

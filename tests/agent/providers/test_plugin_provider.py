@@ -84,7 +84,7 @@ def test_what_it_raises_on_purpose_passes_and_so_does_what_the_listener_raises()
 
 
 def test_a_reply_that_was_not_streamed_is_told_once() -> None:
-    """Otherwise the user would see no part of it."""
+    """The user would otherwise see no part of such a reply."""
     events: list[StreamEvent] = []
     assert turn_of(opened(lambda tell: ProviderTurn("hi", [ToolCall("1", "t")])), events).assistant_text == "hi"
     assert events == [StreamEvent("assistant_delta", "hi")]

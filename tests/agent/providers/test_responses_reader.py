@@ -190,7 +190,7 @@ def stream(*events: dict[str, Any], taken: tuple[str, ...] = ()) -> tuple[Provid
 
 
 def test_events_say_once_what_came_in_whatever_form() -> None:
-    """With deltas, with only the item, and with the item only in the last event."""
+    """The arguments arrive in deltas, only in the item, or only in the last event."""
     arguments = "function_call_arguments"
     ways = (
         (added(0, **call(arguments="")), delta(arguments, '{"x"'), delta(arguments, ":1}"), done(0, **call(arguments='{"x":1}'))),

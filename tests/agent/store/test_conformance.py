@@ -163,7 +163,7 @@ async def test_a_call_knows_when_it_began_and_ended(make_store: MakeStore) -> No
 
 
 async def test_a_call_knows_its_turn_and_whether_it_ended_the_run(store: Store) -> None:
-    """Also after recovery ended it; a call that was opened without either has neither."""
+    """The ledger returns both even after recovery ended the call, and neither for a call that was opened without them."""
     await store.ledger.open(ToolCall("c", "x"), "s", S.RUNNING, turn="run/1")
     await store.ledger.finish("s", "c", S.FAILED, ToolResult.error("x", "enough"), end_run=True)
     await store.ledger.open(ToolCall("d", "x"), "s", S.RUNNING)

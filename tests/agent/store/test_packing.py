@@ -30,7 +30,7 @@ JSON: Any = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=6))
 def test_a_record_comes_back_as_it_was(record: dict[str, Any]) -> None:
-    """Also lone surrogates, which UTF-8 can't encode."""
+    """Records may contain lone surrogates, which UTF-8 can't encode."""
     assert load_message(pack(dump(record))) == record
 
 

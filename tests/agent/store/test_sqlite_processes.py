@@ -80,7 +80,7 @@ def kill(running: subprocess.Popen[str]) -> str:
 
 
 async def test_what_an_append_returned_for_survives_kill_9(file: Path, root: Path) -> None:
-    """In the middle of batches of several callers."""
+    """The process is killed in the middle of batches of several callers."""
     code = """
 await store.sessions.create("s", platform="cli", user="me")
 async def write(caller):

@@ -30,7 +30,7 @@ MODULES = (
 )  # fmt: skip
 """Modules that the documentation and the examples import."""
 _NEVER_CALLED = {"Crib", "Session", "ToolCallContext"}
-"""Classes that programs get objects of, but never call."""
+"""Classes that programs never call; toolcrib gives them the objects."""
 
 
 def python() -> Iterator[str]:

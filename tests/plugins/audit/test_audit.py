@@ -201,7 +201,7 @@ def test_a_log_without_its_head_is_not_taken_for_whole(chain: Path) -> None:
 
 @pytest.mark.parametrize("left", [b'{"n":11,"prev":"ab', b"\x00\xff", None])
 def test_an_unfinished_line_counts_for_nothing_and_is_closed(chain: Path, left: bytes | None) -> None:
-    """As if a process was killed or the power failed during a write."""
+    """A killed process or a power failure leaves an unfinished line."""
     whole = chain.read_bytes()
     chain.write_bytes(whole[:-1] if left is None else whole + left)
     assert "unfinished" in verify(chain).notes[0]

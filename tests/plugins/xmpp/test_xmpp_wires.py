@@ -35,7 +35,7 @@ def host_of(prosody: Prosody, **more: str) -> tuple[FakeHost, str]:
 @pytest.mark.parametrize("text", ["a\ufffeb", "a\uffffb", "a&#12;b", "a&#xffff;b", "a\x00b", "a\ud800b", "a\x85b"])
 @pytest.mark.parametrize("is_plain", [True, False])
 async def test_text_that_is_no_xml_is_shown_as_far_as_it_goes(prosody: Prosody, text: str, is_plain: bool) -> None:
-    """Otherwise the server would end the connection at each attempt."""
+    """The server would end the connection at each attempt to send such text."""
     async with Person(prosody, "alice") as alice:
         host, bot = host_of(prosody)
         async with platform_of(host) as bots:
@@ -293,7 +293,7 @@ async def test_a_file_goes_out_over_tls_to_whom_the_system_trusts(
 
 
 async def test_a_message_that_fails_later_is_in_the_log(prosody: Prosody, caplog: pytest.LogCaptureFixture) -> None:
-    """It counted as sent; a server that can't be reached is reported later."""
+    """The message counted as sent; the failure of the other server is reported later."""
     carl = "carl@foreign.localhost"
     async with Person(prosody, "alice") as alice, Foreign(prosody) as foreign:
         host, _ = host_of(prosody)

@@ -1,4 +1,4 @@
-"""Commands that need no approval because nothing is lost by them, and similar commands that need one."""
+"""Commands that need no approval because they lose nothing, and similar commands that need one."""
 
 from __future__ import annotations
 

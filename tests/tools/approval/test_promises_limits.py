@@ -220,7 +220,7 @@ def test_a_configuration_that_cannot_be_read_stops_the_start(tmp_path: Path) -> 
 
 
 def test_grants_that_cannot_be_read_grant_nothing(floors: Floors, tmp_path: Path) -> None:
-    """This also holds if they were readable when the session began."""
+    """Grants that were readable when the session began are not used either."""
     file = tmp_path / "config.yaml"
     grants = PermanentGrants(MemoryGrants(), file, tmp_path / "state")
     floor = floors(grants=grants)

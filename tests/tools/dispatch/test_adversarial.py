@@ -63,7 +63,7 @@ def test_whatever_a_handler_raises_becomes_its_result(bench: Any, error: BaseExc
 
 
 def test_a_handler_whose_own_task_was_cancelled_has_failed(bench: Any) -> None:
-    """It is not an interrupt: the turn continues, and so does a caller inside a running loop."""
+    """The cancellation is not an interrupt: the turn continues, and so does a caller inside a running loop."""
 
     async def handler(args: Any) -> str:
         await cancels_itself()

@@ -63,7 +63,7 @@ def test_a_call_that_was_parked_is_given_up_at_an_interrupt(desk: Any) -> None:
 
 
 def test_an_answered_call_need_not_wait_for_one_that_does_something_else(desk: Any) -> None:
-    """This also holds in another process, which has to determine the earlier call's effects again."""
+    """Another process, which must determine the earlier call's effects again, does not make it wait either."""
     items = batch(("write", {"ask": 1, "path": "/p/a"}), ("write", {"ask": 1, "path": "/p/b"}))
     assert not go(desk, items)
     answer = Answer(items[1].tickets[-1], payload=YES, by="ann")
@@ -165,7 +165,7 @@ def test_a_call_whose_question_expired_is_begun_and_refused(desk: Any) -> None:
 
 
 def test_what_a_process_that_died_had_asked_is_withdrawn(desk: Any) -> None:
-    """It was not parked yet: the call restarts, with its own question."""
+    """The call was not parked yet, so it restarts with its own question."""
     call = ToolCall("c0", "write", {"path": "/p/a"})
     ticket = SuspendTicket("ask", "may it?", call=call)
     asyncio.run(desk.store.ledger.open(call, "session", ToolCallStatus.RUNNING, turn="reply"))

@@ -1,4 +1,4 @@
-"""From sync to async (003-22)."""
+"""Tests of the bridge from sync to async code (003-22)."""
 
 from __future__ import annotations
 

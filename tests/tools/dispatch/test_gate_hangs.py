@@ -232,7 +232,7 @@ def ran(bench: Any) -> list[str]:
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_gate_that_hangs_denies(bench: Any, hang: Hang, ran: list[str], way: str, path: str) -> None:
-    """This holds even if the gate then allows the call."""
+    """A late gate denies the call even if it then allows it."""
     bench.plugin("stuck", tool_gate=gate_of(hang, way))
     limit(bench, 0.2)
     assert LATE in text(bench, path)
@@ -364,7 +364,7 @@ def test_ctrl_c_returns_while_a_gate_hangs(bench: Any, hang: Hang, ran: list[str
 
 
 def test_a_cancelled_call_does_not_wait_for_its_gate(bench: Any, hang: Hang, ran: list[str]) -> None:
-    """This happens more often than a plugin may be late, because a cancelled call is not overdue."""
+    """The test cancels more calls than a plugin may be late, because a cancelled call is not overdue."""
     bench.plugin("stuck", tool_gate=gate_of(hang, only="t"))
     limit(bench, 60)
 

@@ -479,7 +479,7 @@ def test_a_process_ends_while_a_gate_of_it_hangs(root: Any, python: str, way: st
 
 
 async def test_an_async_gate_that_blocks_the_loop_is_late_all_the_same(quick: Any) -> None:
-    """It never awaits, so no time limit of the loop can end it."""
+    """The gate never awaits, so no time limit of the loop can end it."""
 
     async def gate(call: ToolCall) -> None:
         time.sleep(2 * LIMIT)

@@ -23,7 +23,7 @@ def plot(result: Any) -> ToolEntry:
 
 @pytest.mark.parametrize("output", [False, True])
 def test_004_21_images_leave_beside_the_text_whole(output: bool) -> None:
-    """They are not clipped, and not part of the text that the model reads, even if that is clipped."""
+    """Images are not clipped, and are not part of the text that the model reads, even if the text is clipped."""
     result = ToolResult.success_with_images("plot", {"log": "y" * 100_000}, [PNG])
     done = call_tool(plot(ToolOutput(result) if output else result), {})
     assert done.status is ToolCallStatus.SUCCEEDED

@@ -31,7 +31,7 @@ def test_no_loop_is_made_where_every_hook_is_sync(bench: Any) -> None:
 
 
 def test_a_decision_that_comes_twice_runs_the_call_once(bench: Any) -> None:
-    """This also holds without a ledger that records the call's outcome."""
+    """The call runs once even without a ledger that records its outcome."""
     bench.scope.ledger, bench.scope.suspends = None, True
     ran: list[Any] = []
     bench.tool("t", lambda args: ran.append(args))

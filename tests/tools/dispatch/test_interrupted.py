@@ -64,7 +64,7 @@ def test_gates_that_had_no_turn_are_put_away(bench: Any) -> None:
 
 
 def test_a_transform_that_is_interrupted_lets_the_call_be_cancelled(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """It is not the transform's fault, and the transform then sees the result of a cancelled call."""
+    """The interrupt is not the transform's fault. The transform then sees the result of a cancelled call."""
     waits, seen = threading.Event(), list[bool]()
 
     async def hang(result: ToolResult) -> None:

@@ -379,7 +379,7 @@ def test_a_handler_may_close_its_own_scope(bench: Any) -> None:
 
 
 def test_a_closed_scope_opens_nothing(bench: Any) -> None:
-    """Otherwise a running call would open an environment that is never closed."""
+    """An environment that is opened after the close would never be closed."""
     bench.tool("t", lambda args, ctx: ctx.environment.cwd)
     asyncio.run(bench.scope.close())
     assert "the session was closed: open another" in bench.text("t")["error"]

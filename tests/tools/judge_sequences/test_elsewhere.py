@@ -21,7 +21,7 @@ def test_a_hostile_sequence_holds_elsewhere(run_elsewhere: Callable[..., Any], h
 def test_a_hostile_sequence_does_harm_elsewhere_where_no_judge_is(
     run_elsewhere: Callable[..., Any], hostile_elsewhere: Row
 ) -> None:
-    """This proves that the row does harm there."""
+    """The test proves that the row does harm on the other backend."""
     outcome = run_elsewhere(*hostile_elsewhere, judged=False)
     assert outcome.harmed, "\n".join(outcome.output)
 

@@ -141,7 +141,7 @@ def test_a_year_of_minutes_costs_little() -> None:
 
 
 def test_an_interval_whose_beginning_lies_ahead_waits_no_longer_than_itself() -> None:
-    """In the meantime the machine's clock was set back."""
+    """The machine's clock was set back after the interval began."""
     schedule = read("every 2 hours", "UTC", now=1e9).begun(1e9)
     assert schedule.after(1e9 - 94_000) == 1e9 - 13 * 7_200
 

@@ -146,7 +146,7 @@ def waiting(inner: str) -> str:
 
 
 def run(command: bytes) -> bytes | None:
-    """Return the rest of that line, or None if the command must first be written to the file ``c`` for ``run_long``."""
+    """Return the rest of the line from ``waiting``; None if the command must be written to the file ``c`` for ``run_long``."""
     if len(command) > _FAST or not (command.isascii() and command.decode("ascii").isprintable()):
         return None
     return command.replace(b"'", b"'\\''") + b"'"

@@ -30,7 +30,7 @@ class LocalBackgroundProcess:
         self._stdin = stdin
         self._closing = False
         self._lock = threading.Lock()
-        """A descriptor that is closed meanwhile may be another's by the time it is used."""
+        """Keeps descriptors open while they are used: the number of a closed one may belong to another file."""
         self._forget = forget
         self._code: int | None = None
         self._ended: set[str] = set()

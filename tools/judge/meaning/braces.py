@@ -20,7 +20,7 @@ _Words = list[list[Part]]
 
 
 class TooMany(Exception):
-    """There are more words than can be listed."""
+    """Raised if there are more words than can be listed."""
 
 
 def has_braces(parts: Sequence[Part]) -> bool:

@@ -151,7 +151,7 @@ def _taken_back(acts: Sequence[Act]) -> Iterator[Across]:
 
 _REVERSED = frozenset({"-R", "--reverse"})
 _BETWEEN_COMMITS = 2
-"""With this number of operands, git compares commits."""
+"""Number of operands with which git compares two commits."""
 
 
 def _killed(acts: Sequence[Act]) -> Iterator[Across]:

@@ -147,8 +147,8 @@ def test_what_was_noted_while_it_was_edited_is_kept(run: Any, monkeypatch: pytes
 
 
 def test_forgetting_takes_it_out_everywhere(run: Any, server: ChatServer, tmp_path: Path) -> None:
-    """From the document, the prompts of later sessions, the store's file with its backups and, if requested, sessions and
-    exports.
+    """A note is removed from the document, the prompts of later sessions, the store's file with its backups and, if requested,
+    sessions and exports.
     """
     first = ask(run, server, "remember what I like")
     told = ask(run, server, "and now?")
@@ -182,7 +182,7 @@ async def _prompts(ids: list[str]) -> list[str]:
 
 
 def test_other_notes_stay_in_what_sessions_were_told(run: Any, tmp_path: Path) -> None:
-    """Also notes that begin with the same words, and other users' notes."""
+    """Notes that begin with the same words stay, and so do other users' notes."""
     keep("Port 80")
     folder = keep("Port 8080 is the staging\nserver of Ann")
     keep("Port 80", who=Principal("telegram", "ann"))
@@ -204,7 +204,7 @@ def test_other_notes_stay_in_what_sessions_were_told(run: Any, tmp_path: Path) -
 
 
 def test_copies_are_found_wherever_they_stand(run: Any, tmp_path: Path, server: ChatServer) -> None:
-    """In calls made by hand, in the middle of long messages, and in a platform's sessions without a user."""
+    """Copies are found in calls made by hand, inside long messages, and in a platform's sessions without a user."""
     ann = Principal("telegram", "ann")
     note = 'Likes "walnuts" \\ caf\xe9\nand pears'
     keep(note)
@@ -225,7 +225,7 @@ def test_copies_are_found_wherever_they_stand(run: Any, tmp_path: Path, server: 
 
 
 def test_copies_are_found_in_what_is_kept_beside_messages(run: Any) -> None:
-    """In large results, tools' state in a session, and the task of a delegate that never began; not in other users' sessions."""
+    """Copies are found in large results, in tools' state and in the task of a delegate; not in other users' sessions."""
     keep("Likes walnuts")
     ids = asyncio.run(_kept_beside("likes  WALNUTS"))
     done = run("memory", "forget", "walnuts", "--yes")

@@ -151,7 +151,7 @@ def test_000_14_switching_models_chooses_how_calls_are_made_anew(run: Any, serve
 
 
 def test_a_session_goes_on_with_its_own_model_and_provider(run: Any, vendors: Any) -> None:
-    """With chat and run, without --model; --model overrides it. A new session uses the configured model."""
+    """Without --model, chat and run use the session's model; --model overrides it. A new session uses the configured model."""
     text = {"type": "text", "text": "I am."}
     servers = vendors([chat_reply("Chat.")], [claude_reply(text)] * 3, [gemini_reply("Gem.")])
     assert run("chat", "--provider", "anthropic", "--model", "claude-x", stdin=b"hello\n").out == "I am.\n"
@@ -218,7 +218,7 @@ def test_models_are_listed_with_what_is_known(run: Any, serve: Any, config: Any)
 
 
 def test_where_calls_are_not_native_the_protocol_is_shown(run: Any, serve: Any, config: Any) -> None:
-    """By the template, else by the name; always for the provider text."""
+    """The chat template decides, else the model's name. The provider ``text`` always has a protocol."""
     shown = {
         "own:8b": {"capabilities": ["completion"], "template": "<tool_call>", "model_info": {"x.context_length": 4096}},
         "kimi:1b": {"capabilities": ["completion"], "template": "{{ .Prompt }}"},

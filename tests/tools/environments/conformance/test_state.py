@@ -93,7 +93,7 @@ def test_a_shell_that_died_is_replaced_and_that_is_said(env: Environment, run: R
 
 @pytest.mark.parametrize("limit", [3, 5])
 def test_a_shell_that_has_no_room_for_a_commands_streams_is_replaced(env: Environment, run: Run, says: Says, limit: int) -> None:
-    """Otherwise later commands would not run, and would seem to end with 1 and without output."""
+    """Without the replacement later commands would not run, and would seem to end with 1 and without output."""
     says("kept=1")
     asyncio.run(_state(env))
     generation = env.generation

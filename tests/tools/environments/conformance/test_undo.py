@@ -157,7 +157,7 @@ def test_an_edit_keeps_what_a_file_has_beside_its_content(opened: Callable[..., 
 
 @pytest.mark.parametrize("half", [b"two\ntwo\none\none\n\0\0\0\0", b"two\ntwo\n", b"one\ntwo\none\none\n\0\0\0\0"])
 def test_an_edit_in_place_that_was_cut_off_is_taken_back(opened: Callable[..., Environment], folder: Path, half: bytes) -> None:
-    """It was cut off during the write, after the file was emptied, or while the old content was restored."""
+    """The edit is cut off during the write, after the file was emptied, or while the old content is restored."""
     old, new = b"one\n" * 4, b"two\n" * 5
     (folder / "a").write_bytes(old)
     (folder / "b").hardlink_to(folder / "a")

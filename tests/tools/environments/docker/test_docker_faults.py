@@ -91,7 +91,7 @@ def test_it_is_hardened(opened: Open, client: docker.DockerClient) -> None:
 
 @pytest.mark.parametrize("bomb", ["f() { f | f & }; f 2>/dev/null; sleep 300", "while :; do sleep 300 & done 2>/dev/null"])
 def test_a_fork_bomb_stays_inside(opened: Open, bomb: str) -> None:
-    """It ends with its command, although no other process can be started in the container then."""
+    """The fork bomb ends with its command, although no other process can be started in the container then."""
     env = opened(pids=64)
     run(env, "kept=1")
     assert run(env, bomb, timeout=2).ended == "timeout"
@@ -348,7 +348,7 @@ def test_who_may_not_use_the_engine_is_told_how_to() -> None:
 
 
 def test_an_engine_that_ends_while_it_is_asked(tmp_path: Path) -> None:
-    """It accepts the request, and closes the connection without an answer."""
+    """The engine accepts the request, and closes the connection without an answer."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "engine"))
         listening.listen()

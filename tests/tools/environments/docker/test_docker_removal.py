@@ -108,7 +108,7 @@ def _open(folder: Path, engine: Any, **options: Any) -> Environment:
 def test_an_engine_that_is_away_at_the_end_removes_it_when_it_is_back(
     engine: Any, client: docker.DockerClient, folder: Path, eventually: Eventually
 ) -> None:
-    """This process lives on, so no watchdog removes the container."""
+    """The process lives, so no watchdog removes the container."""
     env = _open(folder, engine)
     asyncio.run(env.execute(ExecRequest("true", timeout=120)))
     name = _name(env)

@@ -102,7 +102,7 @@ def test_grants_nest_and_keep_what_is_private_below_them(inside: Inside) -> None
 
 
 def test_a_folder_above_a_mask_is_not_granted(inside: Inside) -> None:
-    """This holds even if the masked file does not exist: a command could create the key, and a program outside would read it."""
+    """The masked file need not exist: a command could create the key, and a program outside would read it."""
     said = inside(("allow", "HOME/sibling"), ("run", "touch HOME/sibling/x"), masked=["HOME/sibling/key"])
     assert "/sibling/key is closed in it" in said[0]
     assert "Read-only file system" in said[1]

@@ -75,7 +75,7 @@ def test_a_configuration_leads_to_the_same_path_in_every_sandbox(sandbox: Sandbo
 
 
 def test_a_background_job_does_not_reach_the_users_git(sandbox: SandboxedEnvironment, project: Path) -> None:
-    """It writes after its command has ended, and the next command does not treat that as the user's change."""
+    """The job writes after its command has ended; the next command does not treat that as the user's change."""
     job = "until [ -e go ]; do sleep 0.02; done; git config core.pager evil; touch done; exec sleep 60"
     linked = run(sandbox, f"({job}) >/dev/null 2>&1 & readlink .git/config").stdout.head.startswith(b"/dev/")
     (project / "go").touch()

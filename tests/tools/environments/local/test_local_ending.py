@@ -128,7 +128,7 @@ def test_cancelled_twice_it_kills_at_once(env: Environment, folder: Path, alive:
 def test_a_background_server_lives_on_and_may_go_on_printing(
     env: Environment, run: Run, folder: Path, alive: Alive, eventually: Eventually
 ) -> None:
-    """It holds the pipe: the call returns anyway, and the pipe stays open for it."""
+    """The server holds the pipe: the call returns anyway, and the pipe stays open for the server."""
     outcome = run("(while :; do echo log line; touch beat; sleep .02; done) & echo $! >pids; echo started; cd /")
     assert outcome.ended == "exited"
     assert outcome.exit_code == 0
@@ -157,7 +157,7 @@ def test_when_a_background_process_ends_its_pipes_are_freed(
 def test_a_process_that_left_the_session_does_not_hold_up_the_call_or_close(
     env: Environment, run: Run, folder: Path, alive: Alive, eventually: Eventually, in_time: InTime
 ) -> None:
-    """Like a daemon, it is out of reach of a time limit."""
+    """The process is out of reach of a time limit, as a daemon is."""
     text = "setsid sh -c 'echo $$ >tmp; mv tmp pids; until [ -e stop ]; do sleep .02; done' & sleep 300"
     outcome = in_time(lambda limit: run(text, timeout=limit), lambda _: pids(folder))
     assert outcome.ended == "timeout"

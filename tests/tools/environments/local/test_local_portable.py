@@ -13,7 +13,7 @@ from toolcrib import Environment, ExecOutcome, Portable
 def test_what_a_shell_inherited_is_no_export_of_its_own(
     env: Environment, run: Callable[..., ExecOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This holds even if this process has removed or changed the variable since the shell began."""
+    """This process may have removed or changed the variable since the shell began."""
     monkeypatch.setenv("LC_TIME", "C")
     monkeypatch.setenv("LC_MONETARY", "C")
     run("export SHARED=x")

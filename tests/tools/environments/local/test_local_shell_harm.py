@@ -40,7 +40,7 @@ def test_a_stream_that_a_command_replaced_is_not_written_to(tmp_path: Path, harm
 
 @pytest.mark.parametrize("name", ["o", "e"])
 def test_a_stream_that_a_command_replaced_by_another_fifo_costs_the_shell(tmp_path: Path, name: str) -> None:
-    """Otherwise the shell would wait for a reader until the command's time limit."""
+    """The shell would wait for a reader until the command's time limit, so it is replaced."""
     where = "f=$(readlink /proc/$$/fd/1); f=${f%/*}; for i in {1..3000}; do printf -v many_$i %99s x; done"
     harmed, after = asyncio.run(_run(tmp_path, [f"kept=1; {where}; rm $f/{name}; mkfifo $f/{name}; (exit 3)", "echo $kept"]))
     assert isinstance(harmed, ExecOutcome)

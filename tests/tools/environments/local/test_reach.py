@@ -106,7 +106,7 @@ def test_only_allowed_hosts_are_reached(inside: Inside, site: ThreadingHTTPServe
 
 
 def test_a_host_is_reached_while_a_command_runs_that_may(inside: Inside, site: ThreadingHTTPServer) -> None:
-    """It is reached by the proxy, and at its own port by programs that know no proxy; afterwards by neither."""
+    """The host is reached through the proxy, and at its own port by programs that know no proxy; afterwards by neither."""
     host = f"localhost:{site.server_port}"
     fetch = f"{CURL} http://{host}/hello"
     direct = f"until (exec 3<>/dev/tcp/127.0.0.1/{site.server_port}) 2>/dev/null; do sleep 0.05; done; {CURL} --noproxy '*' http://{host}/hello"
@@ -238,7 +238,7 @@ def test_a_sandbox_without_its_guard_runs_nothing(inside: Inside, monkeypatch: p
 
 
 def test_an_ordinary_user_has_it_too(site: ThreadingHTTPServer) -> None:
-    """In a process of that account the sandbox has a user namespace, which the guard's program enters."""
+    """The sandbox of an ordinary user has a user namespace, which the guard's program enters."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("this account is an ordinary user, or can't become one")
     python = next((path for path in (os.path.realpath(sys.executable), "/usr/bin/python3") if _runs(path)), "")

@@ -114,7 +114,7 @@ def test_facts_in_the_sandbox_are_not_those_of_a_link_on_the_way(tmp_path: Path)
 
 
 def test_the_temporary_folder_itself_is_no_project() -> None:
-    """It contains other sessions' files and sockets of other programs, which would become writable."""
+    """The temporary folder has other sessions' files and sockets of other programs, which would become writable."""
     with pytest.raises(EnvironmentFailed, match="choose a folder below it"):
         open_environment("local", cwd=tempfile.gettempdir(), sandbox="workspace")
 

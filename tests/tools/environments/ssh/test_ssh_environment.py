@@ -115,7 +115,7 @@ def test_one_that_is_dropped_without_being_closed_ends_all_the_same(sshd, eventu
 
 
 def test_a_command_whose_connection_is_lost_is_told_of_and_not_repeated(start_sshd: Callable, opened, eventually) -> None:
-    """It neither seems to succeed nor runs twice, and the next command continues with the state."""
+    """The command neither seems to succeed nor runs twice, and the next command continues with the state."""
     server = start_sshd()
     env = opened(server)
     mark = server.folder / "home" / "ran"

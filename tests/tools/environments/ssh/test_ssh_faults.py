@@ -61,7 +61,7 @@ def test_the_servers_process_is_killed(start_sshd: Callable, open_link, finish, 
 
 
 def test_a_server_of_these_tests_that_ends_spares_the_others(start_sshd: Callable, opened) -> None:
-    """They share a folder that sshd requires; in a parallel run, the first server to end must not remove it."""
+    """Servers of these tests share a folder that sshd requires; the first server that ends must not remove it."""
     first, second = start_sshd(), start_sshd()
     first.close()
     assert asyncio.run(opened(second).execute(ExecRequest("echo here", timeout=60))).stdout.head == b"here\n"

@@ -157,7 +157,7 @@ def test_through_jump_hosts(sshd, start_sshd: Callable, open_link, finish, home:
 
 
 def test_through_jump_hosts_of_the_config(sshd, start_sshd: Callable, open_link, finish, home: Path) -> None:
-    """There are two, each with its own settings."""
+    """The config has two jump hosts, each with its own settings."""
     gate, inner = start_sshd(), start_sshd()
     text = f"Host *\n  UserKnownHostsFile {sshd.folder}/known_hosts {gate.folder}/known_hosts {inner.folder}/known_hosts\n"
     for name, server, jump in (("inner", inner, "ProxyJump middle"), ("middle", sshd, "ProxyJump gate"), ("gate", gate, "")):

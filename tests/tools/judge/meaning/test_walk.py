@@ -44,6 +44,6 @@ def test_a_command_behind_another_has_none_of_its_circumstances(inner: str) -> N
 
 
 def test_a_deep_nest_leaves_no_depth_behind() -> None:
-    """There are more subshells in a row than may be nested."""
+    """The command has more subshells in a row than may be nested."""
     meaning = interpret("\n".join(["(true)", "$(true)", "f() { true; }; f", "sudo true", "eval true"] * 40), NOW, NoFiles())
     assert not meaning.faults

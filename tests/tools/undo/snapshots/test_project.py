@@ -122,7 +122,7 @@ def test_killed_snapshots_and_restores_lose_nothing(tmp_path: Path, seed: int) -
 
 
 def test_an_ordinary_user_gets_everything_back() -> None:
-    """It restores files in the user's own read-only folders, which are read-only again afterwards."""
+    """The restore writes into the user's own read-only folders, which are read-only again afterwards."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("needs root and setpriv to become another user")
     code = (
@@ -152,7 +152,7 @@ def test_what_changed_later_is_a_conflict_and_left_alone(project: Project, root:
 
 
 def test_a_restore_goes_on_after_it_removed_what_stood_in_its_way(project: Project, root: Path) -> None:
-    """It was killed before it created the file or the folder again."""
+    """The restore was killed before it created the file or the folder again."""
     before = picture(root)
     first = _take(project)
     _bash(root, "rm src/a.py; mkdir src/a.py; rm -r nested; touch nested")
