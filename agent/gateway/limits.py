@@ -25,7 +25,7 @@ _SESSIONS = 1_000
 
 
 class DailyQuotaSpent(ToolcribError):
-    """A user has used up their daily quota; the text is a line for that user."""
+    """Raised if a user has used up the daily quota. The text is a line for that user."""
 
 
 class Quotas:

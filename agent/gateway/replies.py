@@ -270,7 +270,7 @@ class Replies:
             await self._texts.put(chat, session_id, key, text.strip())
 
     async def _seen(self, key: str, text: str) -> str:
-        """Return the messages of an interrupted text that users have seen in part, at least the first."""
+        """Return the messages of an interrupted text that users have seen completely or in part; at least the first."""
         parts = split(self._outbox.redact(text), self._most)
         seen = 1
         while seen < len(parts) and await self._outbox.is_begun(f"{key}:{seen}"):

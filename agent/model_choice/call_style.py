@@ -32,7 +32,7 @@ _HOSTED = (
     "z.ai", "bigmodel.cn", "minimax.io", "minimaxi.com", "github.ai", "githubcopilot.com", "novita.ai", "deepinfra.com",
     "hyperbolic.xyz", "ollama.com", "siliconflow.cn", "siliconflow.com", "nebius.com", "nebius.ai", "baseten.co",
 )  # fmt: skip
-"""Vendors with native calls and without a visible template: these are not asked."""
+"""Vendors with native calls, which show no chat template: toolcrib does not ask their servers for one."""
 
 _log = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ class Restored:
 
 
 def lay_over(connection: sqlite3.Connection, copy: Path) -> Sequence[Restored]:
-    """Add to the connection's tables what only ``copy``, a sound file of the same version, has. Raises sqlite3.Error.
+    """Add the rows that only ``copy`` has, an intact file of the same version. Raises sqlite3.Error.
 
     Return every conversation with its source.
     """

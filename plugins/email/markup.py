@@ -159,7 +159,7 @@ class _Reader:
 
 
 def html_of(text: str, *, is_plain: bool) -> str:
-    """Return Markdown, or a text unchanged, as HTML: a few tags, nothing that is loaded or runs."""
+    """Return Markdown, or plain text, as HTML with a few tags. Nothing in it loads a resource or runs a script."""
     body = f"<pre>{_words(without_controls(text))}</pre>" if is_plain else shown(text, _HTML)
     return f'<html><body><div style="white-space:pre-wrap;font-family:sans-serif">{body}</div></body></html>\n'
 

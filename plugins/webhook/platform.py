@@ -81,7 +81,7 @@ class WebhookPlatform:
         self._secret = self._host.secret(SECRET)
         if len(self._secret) < _SECRET_CHARS:
             raise ConfigError(
-                f"{SECRET} is shorter than {_SECRET_CHARS} characters, and a guessed secret lets its finder write as any user:"
+                f"{SECRET} is shorter than {_SECRET_CHARS} characters, so it could be guessed and used to write as any user:"
                 " set a random one, for instance from `openssl rand -hex 32`, here and in your service"
             )
         self._client = httpx.AsyncClient(timeout=_SECONDS, limits=httpx.Limits(max_connections=50))
@@ -140,7 +140,7 @@ class WebhookPlatform:
         yield base64.b64decode(str(attachment.ref["data"]))
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
-        """Do nothing: a receiver sees the answer grow."""
+        """Do nothing: the receiver gets the growing answer."""
 
     # -- receiving -----------------------------------------------------------------------------------------------
 

@@ -126,7 +126,7 @@ def is_async_callable(function: Any) -> bool:
 
 
 def bind_handler(handler: Handler) -> Invoke:
-    """Return a handler in one form; called once, at registration.
+    """Return a handler in the form that the dispatcher calls. Used once, at registration.
 
     The handler may take ``(args)``, ``(args, ctx)`` and any of ``**kwargs`` or named keywords that the caller of dispatch passes
     (task_id, user_task). A parameter named ctx gets the context at any position; without one, a required second parameter gets

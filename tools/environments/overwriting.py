@@ -28,7 +28,7 @@ def beside(name: str) -> str:
 
 
 def beside_of(name: str, names: Iterable[str]) -> list[str]:
-    """Return those of ``names`` that hold a new content of the file ``name`` and have the old one beside them."""
+    """Return the files in ``names`` with a new content of the file ``name`` whose old content is beside them."""
     known = set(names)
     return [each for each in sorted(known) if f"{each}{OLD}" in known and _is_beside(name, each)]
 

@@ -36,7 +36,7 @@ SECRETS = (
     *(".ssh/id_rsa", ".ssh/id_ed25519", ".ssh/id_ecdsa", ".aws/credentials", ".netrc", ".pgpass", ".git-credentials"),
     *(".kube/config", ".docker/config.json", ".gnupg/private-keys-v1.d/x.key", ".config/gh/hosts.yml"),
 )
-"""Keys and credentials of a person that a walk through the home would find, by their paths from the home."""
+"""Paths of a user's keys and credentials, relative to the home, that a walk through the home finds."""
 
 
 def may_be_kept(pattern: str) -> bool:

@@ -169,7 +169,7 @@ def stream(*events: dict[str, Any]) -> tuple[ProviderTurn, list[StreamEvent]]:
 
 
 def test_x_6_whole_calls_may_be_in_message_start() -> None:
-    """X-6: with no deltas, and the stop reason with them; an empty input may be a string."""
+    """X-6: no deltas follow the calls, which come with the stop reason; an empty input may be a string."""
     head = {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}, "caller": {"type": "direct"}}
     turn, seen = stream(start(head, {**head, "id": "b", "input": ""}, stop_reason="tool_use"), {"type": "message_stop"})
     assert [(one.id, one.args, one.fault) for one in turn.tool_calls] == [("a", {"x": 1}, None), ("b", {}, None)]

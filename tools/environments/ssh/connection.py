@@ -128,7 +128,7 @@ class Connection:
         return time.monotonic() - self._silence < _LATELY
 
     def beat(self, folder: str) -> None:
-        """Send the guard a sign of life; it removes ``folder`` at the end.
+        """Send the guard a keepalive, with the ``folder`` that it removes at the end.
 
         Waits until it can be sent, because an upload may fill the socket for longer than the guard's patience.
         """

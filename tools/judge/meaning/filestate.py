@@ -274,7 +274,7 @@ def _sure_place(it: Walker, state: State, name: str) -> None:
 
 
 def put(it: Walker, state: State, name: str, entry: Value) -> None:
-    """Record an entry of the journal, and its lasting part."""
+    """Record an entry of the journal, and keep its origin beyond the line."""
     state.write(name, entry)
     if entry.shown not in (journal.LINK, journal.DISK):
         it.found.copies[name] = ""
