@@ -128,7 +128,7 @@ class Backends:
         )
 
     def start_early(self, name: str = "") -> None:
-        """Start work in the background that opening a session in a backend will wait for. Unknown names are ignored."""
+        """Start in the background the work that a backend needs to open a session. Unknown names are ignored."""
         with contextlib.suppress(ConfigError):
             self.get(name).start_early()
 

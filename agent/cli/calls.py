@@ -35,7 +35,7 @@ def call_words(call: ToolCall, display: ToolDisplay, limit: int) -> str:
 
 
 _NARROW = 10
-"""Cells below which the row leaves out what the call is about."""
+"""Minimum cells for the subject of a call in its row; with fewer the row omits it."""
 
 
 def call_row(call: ToolCall, display: ToolDisplay, tail: Sequence[tuple[str, str]], columns: int) -> Row:

@@ -248,7 +248,7 @@ class SessionCore:
 
     @property
     def file_arguments(self) -> dict[str, str]:
-        """For each tool that works on files, granted or not: the name of the argument that names the file."""
+        """The argument that names the file, by the name of each tool that works on files, granted or not."""
         return {entry.name: entry.file for entry in self._share.registry.entries() if entry.file}
 
     @property

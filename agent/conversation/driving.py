@@ -44,7 +44,7 @@ class Driver:
         """Ids of runs that end as soon as they begin."""
         self._images: list[Image] = []
         self._now: RunState | None = None
-        """The run that is under way, as it was at its start here."""
+        """The run in progress, with its state from the start in this process."""
         self._heeded = False
         """True if a message ended that run."""
 

@@ -15,7 +15,7 @@ from toolcrib.contract.image import Image
 _LONGEST_ID = 40
 """Most characters of a call id that OpenAI accepts."""
 _NO_REASONING = encode(" ")
-"""For a message without reasoning, if the server requires it; DeepSeek V4 refuses empty text too."""
+"""Reasoning of a message without any, if the server requires the field. DeepSeek V4 also refuses empty text."""
 
 
 class ChatMessages(History):

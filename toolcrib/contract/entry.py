@@ -17,7 +17,7 @@ from toolcrib.contract.state import StateKey
 from toolcrib.contract.types import CheckFn, Handler, Json, Kind
 
 Invoke: TypeAlias = Callable[[dict[str, Json], ToolCallContext, Mapping[str, Any]], Any]
-"""Every handler in one form: (args, ctx, what the caller of dispatch passed along)."""
+"""The one form of every handler: (args, ctx, the keywords from the caller of dispatch)."""
 
 EffectsFn: TypeAlias = Callable[[dict[str, Json], ToolCallContext], "Sequence[Effect] | Awaitable[Sequence[Effect]]"]
 DynamicSchema: TypeAlias = Callable[[dict[str, Json], frozenset[str]], dict[str, Json]]

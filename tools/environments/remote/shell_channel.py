@@ -28,7 +28,7 @@ class ChannelLost(Exception):
 
 
 class Halted(ChannelLost):
-    """Nothing runs there now. The text is that of Link.halted."""
+    """Raised if the environment runs nothing at present. The text is the reason that Link.halted returns."""
 
 
 class NeverBegan(ChannelLost):
