@@ -49,7 +49,7 @@ class EventReader:
         self.done = False
         self.end: ReplyEnd = WHOLE
         self.end_word = ""
-        """``end`` is the way in which the reply ended, ``end_word`` the server's name for it. ``finish`` sets both."""
+        """``end`` is the kind of the reply's end, ``end_word`` the server's word for it. ``finish`` sets both."""
         self.held: str | None = None
         """The reason why none of the reply's calls runs, not even those in its text; None if they may. Set by ``finish``."""
 

@@ -1,4 +1,4 @@
-"""Tests of what a platform receives: its secrets from the file beside the configuration, and whose invitations it may accept."""
+"""Tests of a platform's secrets, from the file beside the configuration, and of the users whose invitations it may accept."""
 
 from __future__ import annotations
 

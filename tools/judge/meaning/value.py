@@ -204,7 +204,7 @@ def either(left: Value, right: Value) -> Value:
 
 
 def any_of(values: Iterable[Value]) -> Value:
-    """Return a value that covers each of the given ones, of which there is at least one."""
+    """Return a value that covers each of these values. There must be at least one."""
     return functools.reduce(either, values)
 
 

@@ -151,7 +151,7 @@ def _taken_back(acts: Sequence[Act]) -> Iterator[Across]:
 
 _REVERSED = frozenset({"-R", "--reverse"})
 _BETWEEN_COMMITS = 2
-"""Number of operands with which git compares two commits."""
+"""Number of operands that make git compare two commits."""
 
 
 def _killed(acts: Sequence[Act]) -> Iterator[Across]:
