@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from toolcrib.contract.errors import ExecutionFailed, InvalidArguments
 from tools.files.differing import alike, unified
-from tools.files.placing import Fit, Ops, Placement, nearest, place, several
-from tools.files.text import line_end, split_lines
+from tools.files.line_ends import MOST, end_near, fitted, lf, places, without_end
+from tools.files.placing import Fit, Ops, Placement, absent, place, several
+from tools.files.text import split_lines
 from tools.files.unified import Hunk
 
 DIFF_CHARS = 20_000
 _DIFF_LINES = 4000
-_PLACES = 1000
 
 
 def replace(text: str, old: str, new: str, *, every: bool) -> tuple[str, list[str]]:
@@ -24,43 +24,29 @@ def replace(text: str, old: str, new: str, *, every: bool) -> tuple[str, list[st
         raise InvalidArguments("old: empty; send the text to replace, or use write_file for a whole file")
     if old == new:
         raise InvalidArguments("old and new are the same: nothing to change")
-    lines_of_old = old
-    old, new = _with_line_ends(text, old, new)
-    found = _places(text, old)
-    if len(found) == 1 or (found and every):
-        return text.replace(old, new), [f"replaced {text.count(old)} places"] if every else []
+    ends_only = lf(old) == lf(new)
+    found = places(text, old, exact=True, every=every) if ends_only or ("\r\n" in old and not every) else []
+    if not found and not ends_only:
+        found = places(text, old, exact=False, every=every)
+    if len(found) > 1 and not every:
+        raise several("old", [text.count("\n", 0, one.start()) + 1 for one in found], more=len(found) == MOST)
     if found:
-        numbers = [text.count("\n", 0, at) + 1 for at in found]
-        raise several("old", numbers, more=len(found) == _PLACES)
+        parts, done = list[str](), 0
+        for one in found:
+            parts += [text[done : one.start()], new if ends_only else fitted(text, one, new)]
+            done = one.end()
+        return "".join([*parts, text[done:]]), [f"replaced {len(found)} places"] if every else []
+    if ends_only and places(text, old, exact=False, every=True):
+        raise ExecutionFailed(
+            "old and new differ only in their line ends, and the file has other ones there; nothing was changed"
+        )
     lines = split_lines(text)
-    ops = None if every else _as_ops(old, new)
+    ops = None if every or ends_only else _as_ops(old, new)
     if ops is None:
-        raise ExecutionFailed(f"old is not in the file; nothing was changed. {nearest(lines, split_lines(lines_of_old))}")
+        raise ExecutionFailed(absent("old", lines, split_lines(old)))
     spot = place(lines, ops, start=0, expected=None, what="old")
     changed = "".join([*lines[: spot.index], *spot.lines, *lines[spot.index + spot.length :]])
     return changed, [_tolerated(spot, "old")]
-
-
-def _with_line_ends(text: str, old: str, new: str) -> tuple[str, str]:
-    """Return both with the file's line ends, if the file has only one kind and they have the other."""
-    if line_end(text) == "\r\n":
-        return _crlf(old), _crlf(new)
-    if "\r" not in text and "\r\n" in old:
-        return old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-    return old, new
-
-
-def _crlf(text: str) -> str:
-    return text if "\r" in text else text.replace("\n", "\r\n")
-
-
-def _places(text: str, old: str) -> list[int]:
-    found: list[int] = []
-    at = text.find(old)
-    while at >= 0 and len(found) < _PLACES:
-        found.append(at)
-        at = text.find(old, at + 1)
-    return found
 
 
 def _as_ops(old: str, new: str) -> Ops | None:
@@ -70,7 +56,7 @@ def _as_ops(old: str, new: str) -> Ops | None:
             return None
     else:
         old, new = f"{old}\n", f"{new}\n"
-    return [*(("-", line) for line in split_lines(old)), *(("+", line) for line in split_lines(new))]
+    return [*(("-", line) for line in split_lines(lf(old))), *(("+", line) for line in split_lines(lf(new)))]
 
 
 def _tolerated(spot: Placement, what: str) -> str:
@@ -120,10 +106,15 @@ def _spot(lines: list[str], hunk: Hunk, done: int, drift: int, what: str) -> Pla
 
 
 def _insert(lines: list[str], at: int, added: Sequence[str]) -> Placement:
-    end = line_end("".join(lines))
-    new = [_crlf(text) for text in added] if end == "\r\n" else list(added)
+    """Insert lines, which end as their neighbour unless the diff has carriage returns."""
+    end = end_near(lines, at)
+    new = (
+        list(added)
+        if any("\r" in text for text in added)
+        else [without_end(text) + end if text.endswith("\n") else text for text in added]
+    )
     if at == len(lines) and not lines[-1].endswith("\n"):
-        new[-1] = new[-1].removesuffix("\n").removesuffix("\r")
+        new[-1] = without_end(new[-1])
         return Placement(at - 1, 1, [lines[-1] + end, *new], Fit.EXACT)
     return Placement(at, 0, new, Fit.EXACT)
 

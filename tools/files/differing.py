@@ -33,8 +33,17 @@ def alike(one: Sequence[str], other: Sequence[str]) -> int:
 _Hunk = Sequence[tuple[str, int, int, int, int]]
 
 
-def _hunks(a: Sequence[str], b: Sequence[str]) -> Iterator[_Hunk]:
+def changes(a: Sequence[str], b: Sequence[str]) -> _Hunk:
+    """Return the steps that turn ``a`` into ``b``, in the form of difflib's get_opcodes."""
     from difflib import SequenceMatcher  # here, because every start loads this module
+
+    if len(a) * len(b) > _MOST_PAIRS:
+        return [("replace", 0, len(a), 0, len(b))]
+    return SequenceMatcher(None, a, b).get_opcodes()
+
+
+def _hunks(a: Sequence[str], b: Sequence[str]) -> Iterator[_Hunk]:
+    from difflib import SequenceMatcher  # as above
 
     if len(a) * len(b) <= _MOST_PAIRS:
         yield from SequenceMatcher(None, a, b).get_grouped_opcodes(_CONTEXT)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from enum import IntEnum
 
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ExecutionFailed
-from tools.files.text import clip, line_end
+from tools.files.differing import changes
+from tools.files.line_ends import end_near, end_of, without_end
+from tools.files.look_alikes import look_alike
+from tools.files.text import clip
 
 _LOOKED_AT = 50_000
 """Maximum number of lines to search for the nearest one."""
@@ -41,17 +45,43 @@ def place(lines: Sequence[str], ops: Ops, *, start: int, expected: int | None, w
     Raises ExecutionFailed, naming ``what``, if they fit nowhere (with the nearest lines) or at several places (with their line
     numbers).
     """
+    ops = _refined(ops)
     old = [text for op, text in ops if op != "+"]
-    for fit in Fit:
+    for fit in (Fit.LINE_END, Fit.SPACE):
         found = _fits(lines, old, ops, start, fit)
         if not found:
             continue
         if expected is not None and expected in found and (fit is not Fit.SPACE or len(found) == 1):
-            return _make(lines, ops, expected, fit)
+            found = [expected]
         if len(found) > 1:
             raise several(what, [index + 1 for index in found])
-        return _make(lines, ops, found[0], fit)
-    raise ExecutionFailed(f"{what} is not in the file; nothing was changed. {nearest(lines, old)}")
+        return _make(lines, ops, found[0], Fit.EXACT if lines[found[0] : found[0] + len(old)] == old else fit)
+    raise ExecutionFailed(absent(what, lines, old))
+
+
+def _refined(ops: Ops) -> Ops:
+    """Return the change with every line that it removes and adds again as context, which keeps the file's bytes."""
+    found: list[tuple[str, str]] = []
+    for is_context, run in itertools.groupby(ops, key=_is_context):
+        steps = list(run)
+        if is_context:
+            found += steps
+            continue
+        old, new = ([text for op, text in steps if op == wanted] for wanted in "-+")
+        for kind, begin, end, first, last in changes(old, new):
+            same = kind == "equal"
+            found += [(" " if same else "-", text) for text in old[begin:end]]
+            found += [("+", text) for text in ([] if same else new[first:last])]
+    return found
+
+
+def _is_context(step: tuple[str, str]) -> bool:
+    return step[0] == " "
+
+
+def absent(what: str, lines: Sequence[str], old: Sequence[str]) -> str:
+    """Return the message that ``old`` is not among the lines, with the characters or lines that are similar."""
+    return f"{what} is not in the file; nothing was changed. {look_alike(lines, old, what) or _nearest(lines, old)}"
 
 
 def several(what: str, numbers: Sequence[int], *, more: bool = False) -> ExecutionFailed:
@@ -62,10 +92,9 @@ def several(what: str, numbers: Sequence[int], *, more: bool = False) -> Executi
     )
 
 
-def _key(line: str, fit: Fit) -> str:
-    if fit is Fit.EXACT:
-        return line
-    return line.rstrip("\r\n") if fit is Fit.LINE_END else " ".join(line.split())
+def _key(line: str, fit: Fit) -> str | bytes:
+    """Return what must be equal. Bytes, because only ASCII white space is tolerated: no other looks like an indent."""
+    return line.rstrip("\r\n") if fit is Fit.LINE_END else b" ".join(line.encode("utf-8", "surrogatepass").split())
 
 
 def _fits(lines: Sequence[str], old: Sequence[str], ops: Ops, start: int, fit: Fit) -> list[int]:
@@ -88,19 +117,19 @@ def _make(lines: Sequence[str], ops: Ops, index: int, fit: Fit) -> Placement:
     block = lines[index : index + length]
     if fit is Fit.EXACT:
         return Placement(index, length, [text for op, text in ops if op != "-"], fit)
-    added = _shifted(block, ops) if fit is Fit.SPACE else [text for op, text in ops if op == "+"]
-    end = line_end("".join(block)) if any(line.endswith("\n") for line in block) else line_end("".join(lines))
-    fresh, kept = iter(added or ()), iter(block)
+    fresh = iter(_shifted(block, ops) or () if fit is Fit.SPACE else [text for op, text in ops if op == "+"])
+    kept = iter(block)
     new: list[str] = []
-    for op, _ in ops:
-        if op == "+":
-            new.append(next(fresh).rstrip("\r\n") + end)
-            continue
-        line = next(kept)
-        if op == " ":
-            new.append(line if line.endswith("\n") else line + end)
-    if new and index + length == len(lines) and not lines[-1].endswith("\n"):
-        new[-1] = new[-1].rstrip("\r\n")
+    for is_context, run in itertools.groupby(ops, key=_is_context):
+        steps = list(run)
+        before = [next(kept) for op, _ in steps if op != "+"]
+        after = before if is_context else [next(fresh) for op, _ in steps if op == "+"]
+        for line, replaced in itertools.zip_longest(after, before[: len(after)], fillvalue=""):
+            end = end_of(replaced) or (end_of(new[-1]) if new else end_near(lines, index))
+            new.append(without_end(line) + (end if is_context or line.endswith("\n") else ""))
+    gets_end = ops[-1][0] == "+" and not ops[-2][1].endswith("\n") if len(ops) > 1 else False
+    if new and index + length == len(lines) and not lines[-1].endswith("\n") and not gets_end:
+        new[-1] = without_end(new[-1])
     return Placement(index, length, new, fit)
 
 
@@ -127,7 +156,7 @@ def _shifted(block: Sequence[str], ops: Ops) -> list[str] | None:
     return [more + text[len(less) :] if text.strip() else text for text in added]
 
 
-def nearest(lines: Sequence[str], old: Sequence[str]) -> str:
+def _nearest(lines: Sequence[str], old: Sequence[str]) -> str:
     """Return the most similar part of the file, with line numbers, to help the next attempt."""
     from difflib import SequenceMatcher  # here, because every start loads this module
 

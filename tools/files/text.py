@@ -7,7 +7,13 @@ import codecs
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import InvalidArguments
 
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 _MAGIC = (
     (b"\x89PNG", "PNG image"),
     (b"\xff\xd8\xff", "JPEG image"),
@@ -75,12 +81,6 @@ def describe(path: str, data: bytes) -> str:
     import mimetypes
 
     return mimetypes.guess_type(path)[0] or "binary data"
-
-
-def line_end(text: str) -> str:
-    """Return the line end to write: CRLF only if every line has it, so that a mixed file is not made more uniform."""
-    ends = text.count("\n")
-    return "\r\n" if ends and text.count("\r\n") == ends else "\n"
 
 
 def split_lines(text: str) -> list[str]:
