@@ -8,36 +8,48 @@ from typing import Any
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.effects import Effect, WritesFile
 from toolcrib.contract.environment import Environment, FileInfo
-from toolcrib.contract.errors import EnvironmentFailed, InvalidArguments, ToolError
+from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, InvalidArguments, ToolError
 from toolcrib.contract.types import ToolResult, ToolStatus
 from tools.files.changing import show
 from tools.files.kept import changing
 from tools.files.places import judged, resolve, translate_file_errors
 from tools.files.rewriting import rewrite
-from tools.files.text import Text, count_lines
+from tools.files.text import Text, count_lines, decode, describe
 
 _MOST_COMPARED = 400_000
-"""Maximum bytes of a replaced text whose difference from the new one is shown."""
+"""Maximum bytes of a replaced text that is compared with the new one, and searched for its encoding and line ends."""
 
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
-    return [WritesFile(await resolve(ctx.environment, args["path"]), args["content"])]
+    path = await resolve(ctx.environment, args["path"])
+    try:
+        before = await _begin(ctx.environment, path, await ctx.environment.stat(path))
+    except (OSError, EnvironmentFailed):  # reported when the call runs
+        before = None
+    return [WritesFile(path, _in_form(args["content"], before, path)[1])]
 
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """Write the file. ``data``: {path, action: created|replaced, bytes, lines}. It writes the judged content to the judged path.
+    """Write the file. ``data``: {path, action: created|replaced, bytes, lines, note?}. It writes the judged content to the judged
+    path. A file that is replaced keeps its byte order mark, its encoding, and CRLF at the end of each line.
 
     The difference from a replaced text is shown to the user, but is not in the result, because the model did not ask to read it.
     """
     effect = judged(ctx, WritesFile)
-    path, content = effect.path, effect.content or ""
-    data = Text("").encode(content)
+    path = effect.path
     async with changing(ctx, [path]) as kept:
         with translate_file_errors(path):
             info = await ctx.environment.stat(path)
-        before = await _text_of(ctx.environment, path, info)
         if info is not None and info.kind != "file":
             raise InvalidArguments(f"path: {path} is {'a folder' if info.kind == 'dir' else 'not a regular file'}; name a file")
+        try:
+            before = await _begin(ctx.environment, path, info)
+        except (OSError, EnvironmentFailed):
+            before = None
+        old, content, form_note = _in_form(args["content"], before, path)
+        if content != effect.content:
+            raise ExecutionFailed(f"{path} changed after this call was checked; nothing was written, call again")
+        data = (old if old is not None and old.mark else Text("")).encode(content)
         await kept.replaces(path, info, data)
         await kept.record()
         try:
@@ -46,9 +58,9 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         except ToolError:
             await kept.forget()
             raise
-    if before is not None:
-        ctx.report_activity("file-difference", {"text": show(path, before, content)[0]})
-    note = "; ".join(each for each in (lost, kept.warning) if each)
+    if info is not None and old is not None and info.size <= _MOST_COMPARED:
+        ctx.report_activity("file-difference", {"text": show(path, old.text, content)[0]})
+    note = "; ".join(each for each in (lost, form_note, kept.warning) if each)
     said = {
         "path": path,
         "action": "created" if info is None else "replaced",
@@ -60,11 +72,33 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, said, views={"model": text})
 
 
-async def _text_of(environment: Environment, path: str, info: FileInfo | None) -> str | None:
-    """Return a file's text before it is replaced; None if it is missing, not text, or too long to compare."""
-    if info is None or info.kind != "file" or info.size > _MOST_COMPARED:
+async def _begin(environment: Environment, path: str, info: FileInfo | None) -> bytes | None:
+    """Return the beginning of the file that is replaced, None if there is no file. Raises OSError, EnvironmentFailed."""
+    if info is None or info.kind != "file":
         return None
-    try:
-        return (await environment.read_file(path, limit=_MOST_COMPARED + 1)).decode()
-    except (UnicodeDecodeError, OSError, EnvironmentFailed):
-        return None
+    return await environment.read_file(path, limit=_MOST_COMPARED + 1)
+
+
+def _in_form(content: str, before: bytes | None, path: str) -> tuple[Text | None, str, str]:
+    """Return the text that ``before``, the beginning of a file, holds (None for a binary file), the content with the line ends of
+    that text, and a note.
+    """
+    if before is None:
+        return None, content, ""
+    old = decode(before, cut=len(before) > _MOST_COMPARED)
+    if old is None:
+        return None, content, f"the file was binary ({describe(path, before)}) and is now UTF-8 text"
+    notes: list[str] = []
+    if old.encoding == "latin-1" and not content.isascii():
+        notes.append("the file was not UTF-8 and is now")
+    if old.mark:
+        content = content.removeprefix("\ufeff")
+        notes.append(f"kept: {old.encoding} with a byte order mark")
+    crlf = old.text.count("\r\n")
+    if crlf and "\n" in content and "\r\n" not in content:
+        if crlf == old.text.count("\n"):
+            content = content.replace("\n", "\r\n")
+            notes.append("kept: CRLF line ends (in the terminal, sed -i 's/\\r$//' removes them)")
+        else:
+            notes.append("some lines ended with CRLF, and all end with LF now")
+    return old, content, "; ".join(notes)

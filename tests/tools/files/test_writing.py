@@ -30,6 +30,54 @@ def test_line_ends_and_mode_stay(call, tmp_path: Path) -> None:
     assert script.stat().st_mode & 0o777 == 0o755
 
 
+@pytest.mark.parametrize(
+    ("before", "content", "after", "note"),
+    [
+        (b"a\r\nb\r\n", "x\ny\n", b"x\r\ny\r\n", "kept: CRLF line ends"),
+        (b"a\r\nb\r\n", "x\r\ny\n", b"x\r\ny\n", None),
+        (b"a\r\nb\n", "x\ny\n", b"x\ny\n", "some lines ended with CRLF, and all end with LF now"),
+        (b"\xef\xbb\xbfa\n", "x\n", b"\xef\xbb\xbfx\n", "kept: utf-8 with a byte order mark"),
+        (b"\xef\xbb\xbfa\n", "\ufeffx\n", b"\xef\xbb\xbfx\n", "kept: utf-8"),
+        (
+            "a\r\nb\r\n".encode("utf-16"),
+            "\u20ac\n",
+            "\u20ac\r\n".encode("utf-16"),
+            "kept: utf-16-le with a byte order mark; kept: CRLF",
+        ),
+        ("a\n".encode("utf-32"), "b\n", "b\n".encode("utf-32"), "kept: utf-32-le"),
+        ("gr\u00fcn".encode("latin-1"), "gr\u00fcn", "gr\u00fcn".encode(), "the file was not UTF-8 and is now"),
+        ("gr\u00fcn".encode("latin-1"), "blue", b"blue", None),
+        (b"\x89PNG\r\n\x1a\n\0\0", "x\n", b"x\n", "the file was binary (PNG image) and is now UTF-8 text"),
+        (b"a\nb\n", "x\ny\n", b"x\ny\n", None),
+        (b"", "x\n", b"x\n", None),
+    ],
+)
+def test_the_form_of_a_replaced_file_is_kept_or_its_change_is_said(
+    call, tmp_path: Path, before: bytes, content: str, after: bytes, note: str | None
+) -> None:
+    (tmp_path / "f").write_bytes(before)
+    result = call("write_file", path="f", content=content)
+    assert (tmp_path / "f").read_bytes() == after
+    assert result.data["bytes"] == len(after)
+    assert (result.data.get("note") or "").startswith(note or "")
+    assert ("note" in result.data) == (note is not None)
+    assert (note or "") in result.views["model"]
+    assert call.judged == (WritesFile(str(tmp_path / "f"), after.decode(result_encoding(after)).removeprefix("\ufeff")),)
+
+
+def result_encoding(data: bytes) -> str:
+    return "utf-32" if data[2:4] == b"\0\0" else "utf-16" if data[:2] == b"\xff\xfe" else "utf-8"
+
+
+def test_a_form_that_changed_after_the_call_was_judged(call, tmp_path: Path) -> None:
+    """The gates judged the text with its line ends."""
+    (tmp_path / "f").write_bytes(b"a\n")
+    call.between = lambda: (tmp_path / "f").write_bytes(b"a\r\n")
+    with pytest.raises(ExecutionFailed, match="changed after this call was checked; nothing was written"):
+        call("write_file", path="f", content="x\n")
+    assert (tmp_path / "f").read_bytes() == b"a\r\n"
+
+
 def test_what_was_judged_is_what_is_written(call, tmp_path: Path) -> None:
     """The path is a link, whose target is judged; a later change of the link has no effect."""
     (tmp_path / "x").write_text("x")
