@@ -28,7 +28,9 @@ def _content(data: Mapping[str, Any]) -> str | None:
     """Return the result of read_file as text: a file, or the entries of a folder."""
     if isinstance(content := data.get("content"), str):
         total = "" if data.get("total_lines") is None else f" of {data['total_lines']}"
-        lines = f"lines {data.get('first_line')} to {data.get('last_line')}{total}" if content else "empty"
+        lines = f"lines {data.get('first_line')} to {data.get('last_line')}{total}"
+        if data.get("last_line") == 0:
+            lines = "empty" if data.get("total_lines") == 0 else "the first line is longer than what is read"
         return f"{data.get('path')}: {lines}{_note(data)}\n{content}"
     if isinstance(entries := data.get("entries"), Sequence):
         return "\n".join([f"{data.get('path')}: {data.get('total')} entries", *map(str, entries)])
@@ -43,7 +45,7 @@ def _found(data: Mapping[str, Any]) -> str | None:
         rows = [*map(str, files)]
     else:
         return None
-    return "\n".join(rows or ["nothing found"]) + _note(data)
+    return "\n".join(rows or ["no line can be shown" if data.get("note") else "nothing found"]) + _note(data)
 
 
 def _match(found: Mapping[str, Any]) -> str:
@@ -84,6 +86,7 @@ registry.register(
         path=_text(),
         offset=_number(1, 1_000_000_000, description="First line, from 1."),
         limit=_number(PAGE_LINES, PAGE_LINES, description="Lines."),
+        column={"type": "integer", "minimum": 1, "description": "Only that line, from this character: for long lines."},
     ),
     handler=late("read", "handle"),
     kind="read",

@@ -117,6 +117,10 @@ class ScopeView(Protocol):
         """Return a file with the content that was kept under the name."""
         ...
 
+    def redact(self, text: str, /) -> str:
+        """Return the text without secrets."""
+        ...
+
     @property
     def settings(self) -> Mapping[str, Json]:
         """The operator's settings for tools, by dotted name."""
@@ -260,6 +264,10 @@ class ToolCallContext:
         or with a result that was clipped. Raises NotFound and StoreFailed.
         """
         return await self._scope.artifact(name)
+
+    def redact(self, text: str) -> str:
+        """Return the text without secrets, which every result loses too: for a tool that shows only a part of a text."""
+        return self._scope.redact(text)
 
     @property
     def undo(self) -> UndoLog | None:

@@ -237,6 +237,10 @@ class CallScope:
 
         return await as_file(self, name)
 
+    def redact(self, text: str) -> str:
+        """Return the text without secrets."""
+        return self.redactor.text(text)
+
     async def record_again(self) -> None:
         """Record the ends of calls that the ledger could not store before. Raises StoreFailed if it still cannot."""
         while self.unrecorded and self.ledger is not None:

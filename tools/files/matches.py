@@ -19,6 +19,8 @@ SECONDS = 30.0
 _STOPPED = {"timeout": "stopped at the time limit", "interrupted": "interrupted"}
 KEEP = 4 * 1024 * 1024
 """Maximum bytes of a search's output that are read."""
+COLUMNS = 600
+"""Characters of a line that ripgrep prints."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/homebrew/bin"
 
 # An empty environment and a fixed PATH: aliases, functions and folders of the session's shell do not affect the search.
@@ -34,26 +36,27 @@ if command -v rg >/dev/null 2>&1; then
   while [ $i -lt $total ]; do a=$1; shift; i=$((i+1)); [ $i -lt $n ] && set -- "$@" "$a"; done
   if [ "$kind" = files ]; then set -- --files --null "$@" -- "./$start"
   else
-    set -- --max-columns 600 --max-columns-preview --no-context-separator "$@" -e "$pattern" -- "./$start"
+    set -- --max-columns COLUMNS --max-columns-preview --no-context-separator "$@" -e "$pattern" -- "./$start"
     set -- --null --no-heading --with-filename --line-number "$case" --max-count "$most" --context "$context" "$@"
   fi
   set -- --no-config --color never --hidden --glob '!.git' --sort path "$@"
   { rg "$@"; echo "status=$?" >&2; } | head -c "$bytes"
 else
   while [ "$1" != --find ]; do shift; done; shift
+  skip=I; [ -z "$start" ] || skip=  # a binary file is skipped in a folder only
   list() { find "./$start" -name .git -prune -o -type f \( "$@" \) -print0 | LC_ALL=C sort -z; }
   if [ "$kind" = files ]; then list "$@" | head -c "$bytes"; echo "status=0" >&2
   else
     dialect=-E; printf '' | grep -P x >/dev/null 2>&1; [ $? -le 1 ] && dialect=-P
     [ "$case" = --ignore-case ] && dialect="${dialect}i"
-    printf '' | grep --no-group-separator "${dialect}nIHZ" -m 1 -C 0 -e "$pattern" -- >/dev/null
+    printf '' | grep --no-group-separator "${dialect}n${skip}HZ" -m 1 -C 0 -e "$pattern" -- >/dev/null
     [ $? -le 1 ] || { echo "status=2" >&2; exit 2; }
     list "$@" |
-      xargs -0 -r grep --no-group-separator "${dialect}nIHZ" -m "$most" -C "$context" -e "$pattern" -- | head -c "$bytes"
+      xargs -0 -r grep --no-group-separator "${dialect}n${skip}HZ" -m "$most" -C "$context" -e "$pattern" -- | head -c "$bytes"
     echo "status=0" >&2
   fi
 fi
-"""
+""".replace("COLUMNS", str(COLUMNS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class Line:
     number: int
     text: str
     match: bool
+    is_cut: bool = False
+    """True if the search program left out the line's end."""
 
 
 @dataclass(slots=True)
@@ -72,6 +77,8 @@ class Outcome:
     names: list[str] = field(default_factory=list)
     total: int = 0
     unread: int = 0
+    binary: int = 0
+    """Number of binary files that match. Not all of their lines are in the output."""
     incomplete: str = ""
 
 
@@ -91,6 +98,7 @@ async def find_in_content(args: dict[str, Any], ctx: ToolCallContext, root: str,
     ran = await _run(ctx, root, ["content", case, args["pattern"], *numbers], start, args.get("glob"), on_host=on_host)
     found = _outcome(ran)
     found.lines = _lines(ran.out)
+    found.binary = len(_BINARY.findall(ran.out)) + ran.err.count(": binary file matches\n")
     found.total = sum(line.match for line in found.lines)
     return found
 
@@ -216,11 +224,15 @@ def _bad(said: Sequence[str]) -> InvalidArguments | ExecutionFailed:
     return ExecutionFailed(f"the search failed: {text}")
 
 
-# ripgrep's messages about binary files are among the results.
-_RECORD = Regex(
-    rb"(?:[^\0\n]*: (?:WARNING: stopped searching binary file after match|binary file matches) \(found [^\n]*\)\n)*"
-    rb"([^\0]+)\0(\d+)([:-])([^\n]*)\n"
+# Messages of ripgrep and grep about binary files are among the results.
+_MESSAGE = (
+    rb"(?:[^\0\n]*: (?:WARNING: stopped searching binary file after match|binary file matches)(?: \(found [^\n]*\))?"
+    rb"|Binary file [^\0\n]* matches)\n"
 )
+_BINARY = Regex(rb"(?m)^" + _MESSAGE)
+_RECORD = Regex(rb"(?:" + _MESSAGE + rb")*([^\0]+)\0(\d+)([:-])([^\n]*)\n")
+_PREVIEW = Regex(r" ?\[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$")
+"""The end of a line that ripgrep has shortened."""
 
 
 def _lines(out: bytes) -> list[Line]:
@@ -231,7 +243,8 @@ def _lines(out: bytes) -> list[Line]:
     lines: list[Line] = []
     for path, number, sign, text in _RECORD.findall(out[: out.rfind(b"\n") + 1]):
         shown = text.decode("utf-8", "backslashreplace").removesuffix("\r")
-        lines.append(Line(_plain(path), int(number), shown, sign == b":"))
+        is_cut = len(text) > COLUMNS and _PREVIEW.search(shown) is not None
+        lines.append(Line(_plain(path), int(number), _PREVIEW.sub("", shown) if is_cut else shown, sign == b":", is_cut))
     return lines
 
 

@@ -145,8 +145,8 @@ async def missing(files: Files, path: str) -> NotFound:
         return NotFound(f"{path} does not exist; its nearest existing folder is {folder or '/'}")
     try:
         names = [posixpath.basename(entry.path) for entry in await files.list_dir(folder)]
-    except OSError:
-        names = []
+    except OSError as error:
+        return NotFound(f"{path} does not exist; {folder} can't be listed: {error.strerror or error}")
     by_folded = {entry.casefold(): entry for entry in names}
     close = [by_folded[match] for match in near(name.casefold(), by_folded, most=3, cutoff=0.5)]
     if close:

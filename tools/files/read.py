@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolcrib.contract.context import ToolCallContext
@@ -31,7 +32,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     """Read a page. ``data``: {path, content, first_line, last_line, total_lines | None, encoding, note?}.
 
     For a folder it is {path, entries}, for a binary file {path, binary, size}. Raises NotFound with similar names,
-    InvalidArguments for an offset past the end.
+    InvalidArguments for an offset or a column past the end.
     """
     path = judged(ctx, ReadsFile).path
     files = files_of(ctx, path)
@@ -57,33 +58,46 @@ async def _page(args: dict[str, Any], ctx: ToolCallContext, files: Files, info: 
         kind = describe(path, data)
         size = max(info.size, len(data))
         return _result(ctx, {"path": path, "binary": kind, "size": size}, f"{path} is binary ({kind}, {size} bytes); not shown")
-    lines = decoded.text.split("\n")
-    if lines[-1] == "" or cut:
-        lines.pop()  # the text after the last line feed is not a line, or its end was not read
+    *lines, rest = decoded.text.split("\n")
+    if rest and not cut:
+        lines.append(rest)
     total = len(lines)
-    if offset > max(total, 1):
-        raise InvalidArguments(_past_the_end(path, offset, total, cut=cut))
-    page = _take(lines, offset, limit)
-    last = offset + len(page) - 1
     content: dict[str, Any] = {
         "path": path,
-        "content": "\n".join(page),
+        "content": "",
         "first_line": offset,
-        "last_line": last,
+        "last_line": 0,
         "total_lines": None if cut else total,
         "encoding": decoded.encoding,
     }
-    if decoded.encoding == "latin-1":
-        content["note"] = "not UTF-8: read as Latin-1"
-    numbered = "\n".join(f"{number}|{line}" for number, line in enumerate(page, offset))
-    return _result(ctx, content, f"{_heading(content, total)}\n{numbered}" if page else f"{path} is empty")
+    notes = ["not UTF-8: read as Latin-1"] if decoded.encoding == "latin-1" else []
+    begun = cut and bool(rest)  # the end of the last line was not read
+    if "column" in args and offset <= total + begun:
+        line = ctx.redact(lines[offset - 1] if offset <= total else rest)
+        return _result(ctx, *_part(content, line, int(args["column"]), notes, cut=offset > total))
+    if offset > max(total, 1):
+        raise InvalidArguments(_past_the_end(path, offset, total, cut=cut))
+    page = _take(lines, offset, limit, ctx.redact)
+    content |= {"content": "\n".join(page), "last_line": offset + len(page) - 1}
+    if any(len(line) > LINE_CHARS for line in page):
+        notes.append(f"longer lines are cut: read on in one with offset=LINE and column={LINE_CHARS + 1}")
+    if cut and content["last_line"] == total:
+        notes.append(_unread(path, total + 1, begun=begun))
+    if notes:
+        content["note"] = "; ".join(notes)
+    if total or cut:
+        numbered = [f"{number}|{line}" for number, line in enumerate(page, offset)]
+        return _result(ctx, content, "\n".join([_heading(content, total), *numbered]))
+    return _result(ctx, content, f"{path} has no text, only a byte order mark" if data else f"{path} is empty")
 
 
-def _take(lines: list[str], offset: int, limit: int) -> list[str]:
+def _take(lines: list[str], offset: int, limit: int, redact: Callable[[str], str]) -> list[str]:
     shown: list[str] = []
     room = PAGE_CHARS
     for line in lines[offset - 1 : offset - 1 + limit]:
-        text = clip(line.removesuffix("\r"), LINE_CHARS)
+        text = line.removesuffix("\r")
+        if len(text) > LINE_CHARS:
+            text = clip(redact(text), LINE_CHARS)  # a half of a secret would not be found in the result
         room -= len(text) + 8
         if room < 0 and shown:
             break
@@ -91,21 +105,49 @@ def _take(lines: list[str], offset: int, limit: int) -> list[str]:
     return shown
 
 
-def _heading(content: dict[str, Any], total: int) -> str:
-    cut = content["total_lines"] is None
-    heading = (
-        f"{content['path']}: lines {content['first_line']}-{content['last_line']} of {f'more than {total}' if cut else total}"
+def _part(content: dict[str, Any], line: str, column: int, notes: Sequence[str], *, cut: bool) -> tuple[dict[str, Any], str]:
+    """Return the result's data and text for the part of one line that begins at ``column``. ``cut``: its end was not read."""
+    number, line = content["first_line"], line if cut else line.removesuffix("\r")
+    if column > max(len(line), 1):
+        what = f"the part of line {number} that is read" if cut else f"line {number}"
+        raise InvalidArguments(f"column: {what} has only {len(line)} characters")
+    part = line[column - 1 : column - 1 + PAGE_CHARS]
+    last = column - 1 + len(part)
+    said = f"characters {min(column, last)}-{last} of {'more than ' * cut}{len(line)}"
+    if last < len(line):
+        said += f" (continue with column={last + 1})"
+    elif cut:
+        said += f"; {_unread(content['path'], number)}"
+    content |= {"content": part, "last_line": number, "note": "; ".join([*notes, said])}
+    return content, f"{content['path']}: line {number} [{content['note']}]\n{number}|{part}"
+
+
+def _unread(path: str, number: int, *, begun: bool = True) -> str:
+    """Return how to read the rest of a file, from line ``number`` on."""
+    where, how = (
+        ("is longer", f"read its beginning with offset={number} and column=1, ") if begun else ("comes after them", "read ")
     )
-    if content["last_line"] < total:
-        heading += f" (continue with offset={content['last_line'] + 1})"
+    return (
+        f"only the first {READ_BYTES} bytes are read, and line {number} {where}: {how}the rest in the terminal: "
+        f"tail -c +{READ_BYTES + 1} {shlex.quote(path)} | head -c 20000"
+    )
+
+
+def _heading(content: dict[str, Any], total: int) -> str:
+    cut, last = content["total_lines"] is None, content["last_line"]
+    if not total:
+        return f"{content['path']}: its first line is longer than what is read [{content['note']}]"
+    heading = f"{content['path']}: lines {content['first_line']}-{last} of {'more than ' * cut}{total}"
+    if last < total:
+        heading += f" (continue with offset={last + 1})"
     return f"{heading} [{content['note']}]" if "note" in content else heading
 
 
 def _past_the_end(path: str, offset: int, total: int, *, cut: bool) -> str:
     if cut:
         return (
-            f"offset: line {offset} of {path} is beyond its first {READ_BYTES} bytes ({total} lines); "
-            "use search_files, or sed -n in the terminal"
+            f"offset: line {offset} of {path} is not read to its end within the first {READ_BYTES} bytes ({total} lines); "
+            f"give column=1 for the beginning of line {total + 1}; for more use search_files, or sed -n in the terminal"
         )
     return f"offset: {path} has only {total} lines"
 

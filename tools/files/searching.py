@@ -91,6 +91,8 @@ def _note(found: Outcome, most: int, what: str) -> str:
         notes.append(found.incomplete)
     if found.total > most or found.incomplete:
         notes.append(f"first {most} {what} shown; narrow with path, glob or a longer pattern, or raise limit")
+    if found.binary:
+        notes.append(f"binary files that match: {found.binary}; not all of their lines are shown")
     if found.unread:
         notes.append(f"{found.unread} files or folders could not be read")
     return "; ".join(notes)
@@ -114,6 +116,8 @@ def _content_result(ctx: ToolCallContext, args: dict[str, Any], path: str, prefi
         if line.match and count == _limit(args):
             break
         name, said = _join(prefix, line.path), clip(line.text, LINE_CHARS)
+        if line.is_cut:
+            said = f"{line.text[:LINE_CHARS]}... [more characters]"
         room -= len(said) + 10 + (len(name) if name != last else 0)
         if room < 0 and rows:
             break
@@ -124,8 +128,12 @@ def _content_result(ctx: ToolCallContext, args: dict[str, Any], path: str, prefi
         text.append(f"{line.number}{':' if line.match else '-'}{said}")
         rows.append({"path": name, "line": line.number, "text": said, **({} if line.match else {"context": True})})
     note = _note(found, count, "matches")
+    if any(len(row["text"]) > LINE_CHARS for row in rows):
+        how = f"longer lines are cut: read on in one by read_file with offset=LINE and column={LINE_CHARS + 1}"
+        note = f"{note}; {how}" if note else how
     data: dict[str, Any] = {"path": path, "matches": rows, **({"note": note} if note else {})}
-    whole = "\n".join(text) or f"no matches of {args['pattern']!r} in {path}"
+    none = "no matching line can be shown" if found.binary or found.incomplete else f"no matches of {args['pattern']!r}"
+    whole = "\n".join(text) or f"{none} in {path}"
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"model": f"{whole}\n[{note}]" if note else whole})
 
 

@@ -43,6 +43,9 @@ def test_code_keeps_its_indentation(call: Any) -> None:
 def test_files_matches_and_diffs_are_text(call: Any, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(CODE)
     assert whole(call("read_file", path="a.py")).endswith(f"/a.py: lines 1 to 5 of 5\n{CODE}")
+    for text, shown in (("\n", "lines 1 to 1 of 1\n\n"), ("", "empty\n\n")):
+        (tmp_path / "blank").write_text(text)
+        assert whole(call("read_file", path="blank")).endswith(f"/blank: {shown}")
     assert "\na.py:2:     return 1\n" in whole(call("search_files", pattern="return"))
     assert whole(call("search_files", pattern="*.py", target="files")).endswith("\n\na.py\n")
     edit = call("patch", path="a.py", old="return 1", new="return 2")

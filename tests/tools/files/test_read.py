@@ -8,6 +8,7 @@ import pytest
 
 from toolcrib import ExecutionFailed, InvalidArguments, NotFound, ReadsFile
 from tools.files.places import HostFiles
+from tools.redact import Redactor
 
 
 def test_lines_are_numbered_and_counted(call, tmp_path: Path) -> None:
@@ -44,6 +45,63 @@ def test_long_lines_are_clipped(call, tmp_path: Path) -> None:
     text = call.text("read_file", path="min.js")
     assert "[998000 more characters]" in text
     assert len(text) < 3000
+
+
+def test_a_long_line_is_read_on_by_column(call, tmp_path: Path) -> None:
+    """Every part says where the next begins, until the line's end."""
+    line = "".join(f"{number:06}" for number in range(12_000))
+    (tmp_path / "min.js").write_text(f"one\r\n{line}\r\nthree\r\n")
+    page = call("read_file", path="min.js")
+    assert page.data["note"] == "longer lines are cut: read on in one with offset=LINE and column=2001"
+    assert page.data["content"].startswith(f"one\n{line[:2000]}... [70000 more characters]\nthree")
+    found, column = line[:2000], 2001
+    while column:
+        part = call("read_file", path="min.js", offset=2, column=column)
+        found += part.data["content"]
+        assert part.views["model"].endswith(f"\n2|{part.data['content']}")
+        assert f"-{len(found)} of 72000" in part.data["note"]
+        column = len(found) + 1 if f"(continue with column={len(found) + 1})" in part.data["note"] else 0
+    assert found == line
+    with pytest.raises(InvalidArguments, match="column: line 2 has only 72000 characters"):
+        call("read_file", path="min.js", offset=2, column=72_001)
+    with pytest.raises(InvalidArguments, match="only 3 lines"):
+        call("read_file", path="min.js", offset=4, column=1)
+
+
+def test_a_secret_in_a_long_line_is_not_cut_in_two(call, tmp_path: Path) -> None:
+    """A half would not be recognised in the result."""
+    call.scope.redactor = Redactor({"API_KEY": "opensesame-1234567890"})
+    (tmp_path / "f").write_text("a" * 1990 + "opensesame-1234567890" + "b" * 50_000)
+    page = call("read_file", path="f").data["content"]
+    rest = call("read_file", path="f", column=1995).data["content"]
+    assert "sesame" not in page + rest
+    assert "12345" not in page + rest
+
+
+def test_a_first_line_beyond_the_read_limit_is_not_an_empty_file(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.files.read.READ_BYTES", 100)
+    (tmp_path / "big").write_text("v" * 150 + "\nsecond\n")
+    result = call("read_file", path="big")
+    assert "is empty" not in result.views["model"]
+    assert result.views["model"].startswith(f"{tmp_path}/big: its first line is longer than what is read [")
+    for way in ("line 1 is longer", "offset=1 and column=1", f"tail -c +101 {tmp_path}/big"):
+        assert way in result.data["note"]
+    part = call("read_file", path="big", column=1)
+    assert part.data["content"] == "v" * 100
+    assert "characters 1-100 of more than 100; only the first 100 bytes are read" in part.data["note"]
+    with pytest.raises(InvalidArguments, match="the part of line 1 that is read has only 100 characters"):
+        call("read_file", path="big", column=101)
+    (tmp_path / "big").write_text("one\n" + "x" * 96 + "\nthird\n")
+    monkeypatch.setattr("tools.files.read.READ_BYTES", 101)
+    note = call("read_file", path="big").data["note"]
+    assert "line 3 comes after them: read the rest in the terminal: tail -c +102 " in note
+
+
+def test_a_file_is_empty_only_without_a_byte(call, tmp_path: Path) -> None:
+    for data, said in [(b"", "is empty"), (b"\n", "lines 1-1 of 1"), (b"\xef\xbb\xbf", "only a byte order mark")]:
+        (tmp_path / "f").write_bytes(data)
+        assert said in call.text("read_file", path="f")
+        assert ("is empty" in call.text("read_file", path="f")) == (not data)
 
 
 @pytest.mark.parametrize(

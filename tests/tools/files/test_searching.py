@@ -126,6 +126,34 @@ def test_one_endless_line_is_no_match_to_show_but_is_said(
     assert "match match" in text if tool == "rg" else "stopped after 200000 bytes" in text
 
 
+def test_a_binary_file_that_matches_is_not_said_to_have_no_match(call, tmp_path: Path, tool: str) -> None:
+    (tmp_path / "a.dat").write_bytes(b"needle\0\0\n")
+    result = call("search_files", pattern="needle", path="a.dat")
+    assert result.data == {
+        "path": "a.dat", "matches": [], "note": "binary files that match: 1; not all of their lines are shown",
+    }  # fmt: skip
+    assert result.views["model"].startswith("no matching line can be shown in a.dat\n[")
+    assert call.text("search_files", pattern="nothing", path="a.dat") == "no matches of 'nothing' in a.dat"
+
+
+def test_a_search_without_a_whole_match_does_not_say_that_there_is_none(
+    call, tmp_path: Path, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matches, "KEEP", 8)
+    (tmp_path / "wide").write_text("match " * 1_000)
+    assert call.text("search_files", pattern="match").startswith("no matching line can be shown in .\n[stopped after 8 bytes")
+
+
+def test_the_rest_of_a_long_line_can_be_read(call, tmp_path: Path, tool: str) -> None:
+    """The count of characters left out is that of the file, or none is given."""
+    (tmp_path / "min.js").write_text("one\nmatch" + "x" * 9_000 + "match\n")
+    (row,) = call("search_files", pattern="match", path="min.js").data["matches"]
+    assert row["text"].removeprefix("match" + "x" * 495) in ("... [more characters]", "... [8510 more characters]")
+    note = call("search_files", pattern="match").data["note"]
+    assert note == "longer lines are cut: read on in one by read_file with offset=LINE and column=501"
+    assert call("read_file", path="min.js", offset=2, column=501).data["content"] == "x" * 8_505 + "match"
+
+
 def test_a_bad_glob_names_the_fix(call, tree: Path) -> None:
     if shutil.which("rg") is None:
         pytest.skip("ripgrep is not installed")
