@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 import signal
 import time
@@ -19,6 +18,7 @@ from tools.availability import needs_binary
 from tools.contained.hosts import allowing, needed_hosts, refused
 from tools.contained.outside import NOTICE, is_elsewhere, judged_in, offer_after, outside_effect, plain_schema
 from tools.judge.folders import under
+from tools.output_text import differences, readable
 from tools.registry import registry
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ KEEP = 24_000
 """Bytes of each stream shown to the model; the rest goes to a file."""
 _LAST = 8_000
 """Bytes shown of the output of an interrupted command."""
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 _BETWEEN_REPORTS = 0.1
 """Seconds between two reports of a command's output."""
 TIMED_OUT = 124
@@ -125,7 +126,9 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     report = None if ctx.activity_sink is None else lambda text: ctx.report_activity("terminal-output", {"text": text})
     printed = LastOutput(report)
     where = None if own_folder else judged.cwd
-    request = ExecRequest(judged.command, cwd=where, timeout=timeout, keep=KEEP, spill=ctx.spill_dir, on_output=printed)
+    request = ExecRequest(
+        judged.command, cwd=where, timeout=timeout, keep=KEEP, spill=ctx.spill_dir, on_output=printed, last_frames=True
+    )
     began = time.time()
     try:
         with allowing(environment, judged.hosts):
@@ -187,7 +190,11 @@ class LastOutput:
             self._timer.cancel()
 
     def __str__(self) -> str:
-        return re.sub("\r+\n?", "\n", readable(Captured(tail=bytes(self._tail[-_LAST:]), total=self._total))).strip("\n")
+        from tools.environments._output import last_frames  # a start without a command does not need it
+
+        tail = last_frames(bytes(self._tail[-_LAST:]))
+        omitted = self._total - min(self._total, _LAST)
+        return re.sub("\r+\n?", "\n", readable(Captured(tail=tail, total=omitted + len(tail)))).strip("\n")
 
     def _report(self) -> None:
         self._timer, self._reported = None, time.monotonic()
@@ -203,12 +210,11 @@ class LastOutput:
 
 
 def describe(command: str, outcome: ExecOutcome, timeout: float) -> dict[str, Any]:
-    """Return the result's data: ``output``, ``stderr`` if any, ``exit_code``, ``where`` it ran, ``meaning`` unless 0, and
-    ``truncated`` if clipped.
+    """Return the result's data: ``output``, ``stderr`` if any, ``exit_code``, ``where`` it ran, ``meaning`` unless 0,
+    ``truncated`` if clipped, and ``notes`` if it differs from the printed bytes.
     """
-    data: dict[str, Any] = {"output": readable(outcome.stdout)}
-    if outcome.stderr.total:
-        data["stderr"] = readable(outcome.stderr)
+    streams = {"output": outcome.stdout, **({"stderr": outcome.stderr} if outcome.stderr.total else {})}
+    data: dict[str, Any] = {name: readable(captured) for name, captured in streams.items()}
     data |= {"exit_code": outcome.exit_code, "where": outcome.where}
     if outcome.ended == "timeout":
         data["exit_code"] = TIMED_OUT
@@ -221,13 +227,10 @@ def describe(command: str, outcome: ExecOutcome, timeout: float) -> dict[str, An
         data["meaning"] = "interrupted; stopped before it finished"
     elif outcome.exit_code and (meaning := meaning_of(outcome.exit_code, command)):
         data["meaning"] = meaning
-    clipped = {
-        name: _omission(captured)
-        for name, captured in (("output", outcome.stdout), ("stderr", outcome.stderr))
-        if captured.omitted
-    }
-    if clipped:
+    if clipped := {name: _omission(captured) for name, captured in streams.items() if captured.omitted}:
         data["truncated"] = clipped
+    if notes := [f"{name}: {note}" for name, captured in streams.items() for note in differences(captured, data[name])]:
+        data["notes"] = notes
     return data
 
 
@@ -252,6 +255,11 @@ def for_person(data: Mapping[str, Any]) -> str:
     return re.sub(_CONTROL, _escaped, shown)
 
 
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
 def _omission(captured: Captured) -> dict[str, Any]:
     said: dict[str, Any] = {"omitted_bytes": captured.omitted}
     path = captured.spilled_to
@@ -266,57 +274,6 @@ def _omission(captured: Captured) -> dict[str, Any]:
     if saved < captured.total:
         said["saved_bytes"] = saved
     return said
-
-
-# -- text (patterns are compiled on first use, so that the start stays quick) ---------------------------------------
-
-_ESCAPES = (
-    r"\x1b(?:"
-    r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC: titles, links
-    r"|[PX^_][^\x1b]*(?:\x1b\\)?"  # DCS and other strings
-    r"|[ -/]*[0-~])"
-)
-_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-_CONTINUATION = bytes(range(0x80, 0xC0))
-"""Bytes that remain of a character whose first byte was cut off."""
-_FEW = 8
-"""Number of non-text bytes below which output does not count as binary."""
-
-
-def readable(captured: Captured) -> str:
-    """Return text for a model: UTF-8, bad bytes marked, terminal escapes removed, the gap named. Binary output is described."""
-    sample = captured.head + captured.tail
-    if _is_binary(sample):
-        return (
-            f"[binary output, {captured.total:,} bytes, not shown; it begins with {sample[:16].hex(' ')}. "
-            "Write it to a file, or view it with: | xxd | head]"
-        )
-    if not captured.omitted:
-        return _plain(sample.decode(errors="replace"))
-    head = codecs.getincrementaldecoder("utf-8")("replace").decode(captured.head)  # drops an unfinished last character
-    tail = captured.tail[:3].lstrip(_CONTINUATION) + captured.tail[3:]
-    gap = f"\n[... {captured.omitted:,} bytes omitted ...]\n"
-    return _plain(head) + gap + _plain(tail.decode(errors="replace"))
-
-
-def _plain(text: str) -> str:
-    return re.sub(_ESCAPES, "", text) if "\x1b" in text else text
-
-
-def _is_binary(sample: bytes) -> bool:
-    zeros = sample.count(0)
-    if zeros > _FEW and zeros * 5 > len(sample):
-        return True
-    if sample.isascii():
-        return False
-    bad = sample.decode(errors="replace").count("\ufffd") - sample.count("\ufffd".encode())
-    return bad > _FEW and bad * 10 > len(sample)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 # -- exit codes ----------------------------------------------------------------------------------------------------

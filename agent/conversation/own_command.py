@@ -34,7 +34,7 @@ async def run_own(session: Session, command: str, on_output: Callable[[str, byte
             session.forget_origins()
             await session.mode.refresh()
         await _refuse(session, command)
-        request = ExecRequest(command, keep=KEEP, spill=session.scope.spill_dir, on_output=on_output)
+        request = ExecRequest(command, keep=KEEP, spill=session.scope.spill_dir, on_output=on_output, last_frames=True)
         running = asyncio.ensure_future(session.scope.environment.execute(request))
         session.scope.running.add(running)
         try:

@@ -279,13 +279,34 @@ def test_whatever_is_printed_becomes_a_result(head: bytes, tail: bytes, gap: int
     assert f"[exit code {code}" in shown.splitlines()[-1]
 
 
+def test_progress_bars_reach_the_model_as_their_last_frame(run: Callable[..., Any]) -> None:
+    """Also if one of several bars would be in the part that a long output loses."""
+    bar = "for i in $(seq 1 3000); do printf '\\r%s %d%%' {} $i; done; echo"
+    data = run("; ".join(bar.format(name) for name in ("one", "two", "three")))
+    assert data["output"] == "one 3000%\ntwo 3000%\nthree 3000%\n"
+    (note,) = data["notes"]
+    assert note.startswith("output: text that carriage returns overwrote is left out (")
+    assert "truncated" not in data
+    assert len(encode(data)) < 1000
+    assert run(r"printf 'dos\r\n'") == {"output": "dos\r\n", "exit_code": 0, "where": "local"}
+
+
+def test_bytes_that_are_not_text_are_noted(run: Callable[..., Any]) -> None:
+    data = run(r"printf 'caf\xe9 and \xef\xbf\xbd\n'; printf '\xff' >&2")
+    assert data["output"] == "caf\ufffd and \ufffd\n"
+    assert data["notes"] == [
+        f"{stream}: 1 sequences of bytes that are not UTF-8 are shown as \ufffd; to see them: | xxd"
+        for stream in ("output", "stderr")
+    ]
+
+
 def test_a_person_sees_plain_text(executed: Callable[..., ExecutedCall]) -> None:
     views = executed("uname -s; mkdir d; cd d").result.views
     first, last = views["person"].splitlines()
     assert first == os.uname().sysname
     assert last.startswith("[exit code 0 · now in ")
     shown = executed(r"printf '1%%\r2%%\r\ndos\r\ntwo\a'; echo err >&2; exit 1").result.views["person"]
-    assert shown == "1%\n2%\ndos\ntwo\\x07\nerr\n[exit code 1]"
+    assert shown == "2%\ndos\ntwo\\x07\nerr\n[exit code 1]"
 
 
 # -- the working folder, and what was judged -----------------------------------------------------------------------

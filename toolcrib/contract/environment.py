@@ -20,7 +20,8 @@ class ExecRequest:
 
     ``cwd`` None means the folder where the last command ended. ``timeout`` is in seconds. At most ``keep`` bytes of each
     output stream stay in memory, half from its head and half from its tail; if there is more, all of it goes to ``spill`` (a
-    folder on this machine) if one is given. ``on_output`` gets chunks as they arrive: (stream name, bytes).
+    folder on this machine) if one is given. ``on_output`` gets chunks as they arrive: (stream name, bytes). ``last_frames``: of
+    a line that carriage returns redraw, as progress bars do, keep only what follows the last one.
     """
 
     command: str
@@ -31,18 +32,20 @@ class ExecRequest:
     keep: int = 200_000
     spill: Path | None = None
     on_output: Callable[[str, bytes], None] | None = None
+    last_frames: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
     """The kept part of one stream: all of it in ``head`` if it fits, else its two ends. ``total`` is the stream's size in
-    bytes.
+    bytes, without the ``redrawn`` bytes that ``ExecRequest.last_frames`` left out.
     """
 
     head: bytes = b""
     tail: bytes = b""
     total: int = 0
     spilled_to: Path | None = None
+    redrawn: int = 0
 
     @property
     def omitted(self) -> int:

@@ -68,6 +68,15 @@ def test_output_and_input_are_bytes(run: Run) -> None:
     assert run("cat").stdout.total == 0
 
 
+def test_only_the_last_frame_of_a_redrawn_line_is_kept_on_request(run: Run) -> None:
+    command = r"printf 'a 1%%\ra 2%%\r\nb 10%%\rb 9%%\033[K\ndos\r\nend\r'; printf '1\r2' >&2"
+    outcome = run(command, last_frames=True)
+    assert outcome.stdout.head == b"a 2%\r\nb 9%\033[K\ndos\r\nend\r"
+    assert outcome.stderr.head == b"2"
+    assert (outcome.stdout.redrawn, outcome.stderr.redrawn) == (9, 1)
+    assert run(command).stdout.head == b"a 1%\ra 2%\r\nb 10%\rb 9%\033[K\ndos\r\nend\r"
+
+
 def test_unicode_passes_unchanged(says: Says) -> None:
     text = "grüße 日本語 🔧 e\u0301"
     assert says(f"x='{text}'; printf %s \"$x\"") == text
