@@ -28,6 +28,7 @@ from toolcrib.contract.errors import (
     InvalidArguments,
     LeaseLost,
     NotFound,
+    Timeout,
     ToolError,
 )
 from toolcrib.contract.registry import ToolRegistry
@@ -44,7 +45,7 @@ from tools.dispatch.finish import close
 from tools.dispatch.gates import ask_gates, decide, first_answers, foresee, go_on
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
 from tools.dispatch.json_results import failed
-from tools.dispatch.progress import PENDING, CallInProgress, Plan
+from tools.dispatch.progress import LIMIT, PENDING, CallInProgress, Plan
 from tools.dispatch.scope import CallScope
 from tools.dispatch.states import read_shared
 from tools.dispatch.where import placed
@@ -325,6 +326,8 @@ async def _ended_by(current: CallInProgress, error: BaseException, doing: str) -
     """End a call that an error kept from running."""
     if isinstance(error, EnvironmentFailed):
         error = ExecutionFailed(str(error))
+    if isinstance(error, TimeoutError) and error.args == (LIMIT,):
+        error = Timeout(f"the call was not run: its checks took more than {current.scope.limits.gate_seconds:g} s; call again")
     if isinstance(error, ToolError):
         try:
             return await close(current, failed(current.call.name, error, inside=False))

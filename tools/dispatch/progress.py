@@ -29,6 +29,7 @@ from tools.dispatch.bridge import run_async
 from tools.dispatch.hooks import ToolHookPlan
 from tools.dispatch.scope import CallScope
 from tools.dispatch.states import CallGroup
+from tools.time_limit import TimeLimit
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -217,23 +218,24 @@ class CallInProgress:
 
 
 async def limited(awaitable: Awaitable[T], seconds: float | None) -> T:
-    """Await within ``seconds``. Raises TimeoutError with LIMIT."""
+    """Await within ``seconds``. Raises TimeoutError with LIMIT. Waits inside can ask ``seconds_left``."""
     if seconds is None:
         return await awaitable
-    if type(awaitable) is CoroutineType:  # no timer for a coroutine that ends at its first step, as most do
+    with TimeLimit(seconds):
+        if type(awaitable) is CoroutineType:  # no timer for a coroutine that ends at its first step, as most do
+            try:
+                waits_for = awaitable.send(None)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]  # a coroutine's StopIteration carries its T
+            awaitable = _Rest(awaitable, waits_for)
+        timer = asyncio.timeout(seconds)
         try:
-            waits_for = awaitable.send(None)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # a coroutine's StopIteration carries its T
-        awaitable = _Rest(awaitable, waits_for)
-    timer = asyncio.timeout(seconds)
-    try:
-        async with timer:
-            return await awaitable
-    except TimeoutError:
-        if timer.expired():
-            raise TimeoutError(LIMIT) from None
-        raise
+            async with timer:
+                return await awaitable
+        except TimeoutError:
+            if timer.expired():
+                raise TimeoutError(LIMIT) from None
+            raise
 
 
 class _Rest(Awaitable[T]):

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from toolcrib.contract.errors import EnvironmentFailed
+from tools.time_limit import seconds_left
+
+if TYPE_CHECKING:
+    from tools.environments.remote.channel import Link
+
+_DIAGNOSIS = 10.0
+"""Maximum seconds to find out why channels were lost."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -19,13 +28,13 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
-    given_up, lock = threading.Event(), threading.Lock()
+    given_up, lock, context = threading.Event(), threading.Lock(), contextvars.copy_context()
 
     def run() -> None:
         result: Result | None = None
         fault: BaseException | None = None
         try:
-            result = work(*args, **named)
+            result = context.run(work, *args, **named)
         except BaseException as error:  # noqa: BLE001 - the waiter gets the error
             fault = error
         with lock:
@@ -58,6 +67,34 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
         if not future.cancelled() and future.done() and future.exception() is None:  # the result arrived just now
             drop(future.result())
         raise
+
+
+async def aside_within(
+    most: float, link: Link, work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs
+) -> Result:
+    """Run the link's ``work`` aside for ``most`` seconds, or what the current call has left.
+
+    Raises EnvironmentFailed after that.
+    """
+    seconds = seconds_left(most)
+    timer = asyncio.timeout(seconds)
+    try:
+        async with timer:
+            return await aside(work, *args, **named)
+    except TimeoutError as error:
+        if timer.expired():
+            raise EnvironmentFailed(
+                f"{link.where} did not answer within {seconds:.2g} seconds; nothing was run: call again"
+            ) from error
+        raise
+
+
+async def why_lost(link: Link) -> str:
+    """Return ``Link.diagnose``, or "" if it takes longer than the current call has left."""
+    try:
+        return await aside_within(_DIAGNOSIS, link, link.diagnose)
+    except EnvironmentFailed:
+        return ""
 
 
 async def in_spite(work: Coroutine[Any, Any, None]) -> None:

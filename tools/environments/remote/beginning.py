@@ -47,7 +47,7 @@ class RemoteBeginning:
             await asyncio.wait({task})
         except asyncio.CancelledError:
             task.cancel()
-            task.add_done_callback(lambda task: _take(task, drop))
+            task.add_done_callback(lambda task: drop_result(task, drop))
             raise
         if task.cancelled() and self._ended != "exited":
             raise NotBegun
@@ -79,7 +79,7 @@ class RemoteBeginning:
             self._waiter.wake()
 
 
-def _take(task: asyncio.Task[Result], drop: Callable[[Result], object]) -> None:
+def drop_result(task: asyncio.Task[Result], drop: Callable[[Result], object]) -> None:
     """Drop the result of a task, if it has one, after its waiter was cancelled."""
     if not task.cancelled() and task.exception() is None:
         drop(task.result())

@@ -67,6 +67,8 @@ class RemoteCommand:
         self._loop = asyncio.get_running_loop()
         self._told: set[Member] = set()
         self._asked = False
+        self._silent: Halted | None = None
+        """The reason why nothing runs in the backend now, if the last look at the shell found that."""
         self._before = 0, ""
         self._deadline: float | None = None
 
@@ -102,6 +104,8 @@ class RemoteCommand:
 
     async def _end_if_it_runs(self) -> None:
         try:
+            if self._silent is not None:  # it was just found to be halted, so waiting for an answer is of no use
+                raise self._silent
             await self._end()
         except Halted as error:
             self.lost, self.halted = True, _HALTED.format(f"{str(error)[:1].upper()}{str(error)[1:]}")
@@ -180,8 +184,10 @@ class RemoteCommand:
 
     async def _answer(self, script: str) -> bytes:
         try:
-            return (await self._beside(script)).out
-        except ChannelLost:  # if the command's own channel is lost, it reports that itself
+            answer, self._silent = await self._beside(script), None
+            return answer.out
+        except ChannelLost as error:  # if the command's own channel is lost, it reports that itself
+            self._silent = error if isinstance(error, Halted) else None
             return b""
 
     async def _do(self, script: str) -> ScriptResult:

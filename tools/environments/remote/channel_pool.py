@@ -15,8 +15,9 @@ from collections.abc import Awaitable, Callable
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import _owner
 from tools.environments.remote import left, oneshot, processes
-from tools.environments.remote.aside import aside
-from tools.environments.remote.channel import ChannelEnded, Link
+from tools.environments.remote.aside import aside, aside_within, why_lost
+from tools.environments.remote.beginning import drop_result
+from tools.environments.remote.channel import Channel, ChannelEnded, Link
 from tools.environments.remote.once import run_once
 from tools.environments.remote.shell_channel import ARGV, ChannelLost, Halted, Keeper, NeverBegan, ScriptResult
 from tools.environments.shell.driver import quote
@@ -24,6 +25,10 @@ from tools.environments.shell.driver import quote
 _GREET_LIMIT = 45.0
 """Seconds for a new shell's first answer. A restarted engine may need 30 before it runs anything in a container it was using."""
 _SCRIPT_LIMIT = 20.0
+_OPEN_LIMIT = 120.0
+"""Seconds in which a container is created, or a connection made. The backends have shorter limits for each step."""
+_UNHEARD = 1.5
+"""Seconds of that after which the backend is asked whether anything runs there at all."""
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL."""
@@ -122,7 +127,7 @@ class Keepers:
     async def _open(self) -> Keeper:
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
-        keeper = Keeper(await aside(self.link.open, ARGV), self.link.halted)
+        keeper = Keeper(await self._channel(), self.link.halted)
         if self.link.epoch != self._epoch:
             self._epoch, self.root, self.sessions = self.link.epoch, "", set()
         bases = f"'{self.root.rpartition('/')[0]}'" if self.root else _BASES
@@ -139,7 +144,7 @@ class Keepers:
             answer = await keeper.greet(greeting, _GREET_LIMIT)
         except ChannelLost as error:
             keeper.close()
-            why = await aside(self.link.diagnose)
+            why = await why_lost(self.link)
             ended = error.__cause__.code if isinstance(error.__cause__, ChannelEnded) else None
             # A host full of processes starts none either, and a bash that has answered before is not missing.
             self.bare = not why and not self.sessions and ended in _MISSING
@@ -164,6 +169,19 @@ class Keepers:
         with self._lock:
             self.sessions.add(keeper.session)
         return keeper
+
+    async def _channel(self) -> Channel:
+        """Open a channel. Raises EnvironmentFailed, also if it takes long and nothing runs there."""
+        opening = asyncio.create_task(aside_within(_OPEN_LIMIT, self.link, self.link.open, ARGV))
+        try:
+            while not (await asyncio.wait({opening}, timeout=_UNHEARD))[0]:
+                if why := await aside(self.link.halted):
+                    raise EnvironmentFailed(f"{self.link.where}: {why}; nothing was run") from Halted(why)
+            return opening.result()
+        except BaseException:
+            opening.cancel()
+            opening.add_done_callback(lambda task: drop_result(task, lambda made: made.close()))
+            raise
 
     async def _end_left(self, keeper: Keeper, others: str) -> None:
         for folder, owner in left.read(others):
@@ -210,6 +228,8 @@ class Keepers:
         except NoBash:
             return await self._beside(text)
         except EnvironmentFailed as error:
+            if isinstance(error.__cause__, Halted):
+                raise error.__cause__ from error
             raise NeverBegan(str(error)) from error
         try:
             answer = await keeper.run(text, limit=_SCRIPT_LIMIT)

@@ -15,16 +15,17 @@ from tools.environments._output import Output
 from tools.environments._pace import turn
 from tools.environments._request import command_text, folder_of, may_have_run, never_run
 from tools.environments.remote import frame, left, oneshot, processes
-from tools.environments.remote.aside import aside
+from tools.environments.remote.aside import aside, why_lost
 from tools.environments.remote.beginning import NotBegun, RemoteBeginning
 from tools.environments.remote.call import RemoteCommand
 from tools.environments.remote.channel import Link
 from tools.environments.remote.channel_pool import Keepers, NoBash
 from tools.environments.remote.shell import RemoteShell, ended_by_silence, what_happened
-from tools.environments.remote.shell_channel import ARGV, ChannelLost, NeverBegan
+from tools.environments.remote.shell_channel import ARGV, ChannelLost, Halted, NeverBegan
 from tools.environments.remote.spawned import RemoteBackgroundProcess, first_lines
 from tools.environments.remote.state import OLD, ON, RemoteState
 from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all
+from tools.time_limit import seconds_left
 
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
@@ -89,7 +90,7 @@ class RemoteEnvironment(RemoteState):
     ) -> ExecOutcome:
         if self._keepers.bare:
             return await self._without_bash(beginning, request, text, cwd, interrupts)
-        await self._keepers.awake()
+        await beginning.wait_for(self._keepers.awake())
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
@@ -256,7 +257,7 @@ class RemoteEnvironment(RemoteState):
             self._notice = f"{why} {ON}"
 
     async def _broke(self, error: ChannelLost, known: str) -> EnvironmentFailed:
-        why = await aside(self._link.diagnose)
+        why = "" if isinstance(error, Halted) else await why_lost(self._link)  # a halted link was just asked
         return EnvironmentFailed(f"{self._link.where} was lost: {why or error}; {known}")
 
     async def _not_begun(self, shell: RemoteShell, own: bool, cwd: str) -> EnvironmentFailed:
@@ -358,7 +359,9 @@ class RemoteEnvironment(RemoteState):
         return Health(oneshot.WHY.format(self.identity) if self._keepers.bare else "")
 
     async def _try(self, command: str) -> ExecOutcome:
-        outcome = await self.execute(ExecRequest(command, timeout=60))
+        outcome = await self.execute(ExecRequest(command, timeout=seconds_left(60.0)))
+        if outcome.ended == "timeout":
+            raise EnvironmentFailed(outcome.notice or f"{self._link.where} did not answer in time")
         self._notice = f"{outcome.notice} {self._notice}"  # for the next caller
         return outcome
 

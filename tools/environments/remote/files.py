@@ -16,11 +16,11 @@ from typing import Literal
 
 from toolcrib.contract.environment import FileInfo
 from toolcrib.contract.errors import EnvironmentFailed
-from tools.environments.remote.aside import aside
+from tools.environments.remote.aside import aside, why_lost
 from tools.environments.remote.channel import Link
 from tools.environments.remote.channel_pool import Keepers
 from tools.environments.remote.once import run_once
-from tools.environments.remote.shell_channel import ChannelLost, NeverBegan, ScriptResult
+from tools.environments.remote.shell_channel import ChannelLost, Halted, NeverBegan, ScriptResult
 from tools.environments.shell.driver import quote
 
 _SMALL = 1 << 15
@@ -321,7 +321,7 @@ class RemoteFiles:
     async def _files_broke(self, error: ChannelLost, known: str) -> EnvironmentFailed:
         if isinstance(error, NeverBegan) and isinstance(error.__cause__, EnvironmentFailed):  # the host was asked just now
             return EnvironmentFailed(f"{error} ({known if known == _NOT_RUN else 'the file was not reached'})")
-        why = await aside(self.__link.diagnose)
+        why = "" if isinstance(error, Halted) else await why_lost(self.__link)  # a halted link was just asked
         return EnvironmentFailed(f"{self.__link.where} was lost: {why or error}; {known}")
 
     def _raise(self, answer: ScriptResult, path: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded, Link
 from tools.environments.remote.shell_channel import ChannelLost, Halted, NeverBegan, ScriptResult
+from tools.time_limit import seconds_left
 
 _STALL = 60.0
 """Seconds within which at least one byte must have moved."""
@@ -39,6 +40,7 @@ def run_once(
     left = [memoryview(b"go\n"), *([memoryview(data)] if data else [])]
     taken = 0
     moved = asked = time.monotonic()
+    stall = seconds_left(_STALL)
     poll = select.poll()  # not ``select``, which supports no descriptor above 1023
     poll.register(channel, select.POLLIN)
     try:
@@ -57,9 +59,9 @@ def run_once(
             if left:
                 taken = _send(channel, left)
                 moved = time.monotonic() if taken else moved
-            if time.monotonic() - moved > _STALL:
+            if time.monotonic() - moved > stall:
                 kind = ChannelLost if begin in said["stdout"] else NeverBegan
-                raise kind(f"nothing arrived for {_STALL:g} seconds")
+                raise kind(f"nothing arrived for {stall:.2g} seconds")
             if time.monotonic() - max(moved, asked) > _UNHEARD:
                 _need_running(link)
                 asked = time.monotonic()

@@ -15,7 +15,7 @@ from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._output import Output
 from tools.environments._request import never_run
 from tools.environments.remote import left
-from tools.environments.remote.aside import aside, in_spite
+from tools.environments.remote.aside import aside, in_spite, why_lost
 from tools.environments.remote.beginning import RemoteBeginning
 from tools.environments.remote.channel import ChannelEnded, Link
 from tools.environments.remote.once import run_once
@@ -99,7 +99,7 @@ class RemoteOneShot:
             ended_in = (await self.beside(f"cat {name}.cwd; rm -f {name}.*")).out.decode("utf-8", "surrogateescape")[:-1] or cwd
         except ChannelLost as error:
             known = "the command may have run, and may still be running; it was not retried"
-            raise EnvironmentFailed(f"{self._link.where} broke: {self._link.diagnose() or error}; {known}") from error
+            raise EnvironmentFailed(f"{self._link.where} broke: {await why_lost(self._link) or error}; {known}") from error
         finally:
             kept = output.finish()
         if not running.exchange.begun:
@@ -128,7 +128,7 @@ class RemoteOneShot:
         try:
             return await self._written(data)
         except ChannelLost as error:
-            why = await aside(self._link.diagnose)
+            why = await why_lost(self._link)
             said = f"no shell could be started in {self._link.where} ({why or error}): does it have an sh?"
             raise EnvironmentFailed(f"{said} The command was not run") from error
 

@@ -18,6 +18,7 @@ from tools.environments.remote.shell_channel import ChannelLost, Exchange, Keepe
 from tools.environments.shell import driver
 from tools.environments.shell.driver import arm, quote
 from tools.environments.shell.snapshot import ShellSnapshot, with_status
+from tools.time_limit import seconds_left
 
 _STUCK = 2.0
 _PAUSE = 0.002
@@ -66,6 +67,7 @@ class RemoteShell:
     def start(self, state: ShellSnapshot | None, env: Mapping[str, str], cwd: str) -> None:
         """Start the shell with the next command, unless it lives. It gets ``state``, or without one the variables of ``env``."""
         if not self.alive:
+            self._before = self._runs = self._ended = self._told  # a later command may report nothing: it has the known state
             restore = driver.exports(env) if state is None else state.restore()
             self._first_lines = frame.start(self.keeper.pid, self.folder, cwd, restore, bare=state is not None)
             self.alive, self.cwd, self._called = True, cwd, os.fsencode(cwd)
@@ -134,11 +136,12 @@ class RemoteShell:
     async def learn(self, beside: Beside) -> bool:
         """Fetch the state after the last command. Return False if it is unavailable. Raises ChannelLost.
 
-        The state follows the command's frame, so this may run while the next command does.
+        The state follows the command's frame, so this may run while the next command does. It takes at most half the time that
+        the current call has left: the rest is for ``report_state``.
         """
         loop = asyncio.get_running_loop()
         since = loop.time()
-        give_up, before = since + _REPORT_LIMIT, b""
+        give_up, before = since + min(_REPORT_LIMIT, seconds_left(2 * _REPORT_LIMIT) / 2), b""
         while self.owes and not self.keeper.lost and loop.time() < give_up:
             data = await self._fetch(beside)
             if data is None:
@@ -162,7 +165,7 @@ class RemoteShell:
         return told is not None
 
     async def _exchange(self, lines: str, exchange: Exchange, limit: float) -> None:
-        deadline = asyncio.get_running_loop().time() + limit
+        deadline = asyncio.get_running_loop().time() + seconds_left(limit)
         await self.keeper.send(lines.encode())
         with self.keeper.listening():
             while not self.keeper.pump(exchange) and asyncio.get_running_loop().time() < deadline:

@@ -13,6 +13,7 @@ from tools.environments._waiter import Waiter
 from tools.environments.remote import frame
 from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded
+from tools.time_limit import seconds_left
 
 ARGV = ("bash", "--noprofile", "--norc")
 _TURN = 64
@@ -92,7 +93,10 @@ class Keeper:
         return ScriptResult(answer.status, rest, answer.err)
 
     async def run(self, text: str, *, limit: float, out: Callable[[bytes], None] | None = None) -> ScriptResult:
-        """Run a script in the keeper itself. ``limit``: seconds without a byte. Raises ChannelLost."""
+        """Run a script in the keeper itself. ``limit``: seconds without a byte, or what the current call has left. Raises
+        ChannelLost.
+        """
+        limit = seconds_left(limit)
         parts: list[bytes] = []
         faults: list[bytes] = []
         exchange = Exchange(out or parts.append, faults.append)
@@ -104,7 +108,7 @@ class Keeper:
                 unheard = loop.time() + _UNHEARD
                 while not self.pump(exchange):
                     if loop.time() >= deadline:
-                        raise ChannelLost(f"no answer within {limit:g} seconds")
+                        raise ChannelLost(f"no answer within {limit:.2g} seconds")
                     before = self._chunks
                     await self.next(min(deadline, unheard))
                     if self.pump(exchange):

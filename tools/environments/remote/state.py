@@ -15,7 +15,7 @@ from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._pace import turn
 from tools.environments._portable import check, exported, gone, told_to_restore
 from tools.environments.remote import frame, processes
-from tools.environments.remote.aside import aside
+from tools.environments.remote.aside import aside, aside_within
 from tools.environments.remote.call import RemoteCommand
 from tools.environments.remote.channel import Link
 from tools.environments.remote.channel_pool import Keepers
@@ -87,7 +87,7 @@ class RemoteState(RemoteFiles):
         """Return the state after the last command, the same object until another ends. Raises EnvironmentFailed."""
         snapshot = await self._snapshot_now()
         if snapshot is None and not self._keepers.bare:
-            known = None if self._first else await aside(self._link.variables)
+            known = None if self._first else await aside_within(_LIMIT, self._link, self._link.variables)
             if known is not None:
                 self._first = first_state({**known, **self._env, **self._restored})
             if self._first is not None:  # nothing has changed yet: a query alone creates no container

@@ -9,6 +9,7 @@ import time
 
 from tools.environments.shell.call import ShellCommand
 from tools.environments.shell.shell import Shell
+from tools.time_limit import seconds_left
 
 CHANGED = "An earlier command changed the shell's control folder, so that shell was lost."
 _PAUSE = 0.001
@@ -49,7 +50,7 @@ def what_happened(call: ShellCommand | None, shell: Shell) -> str:
 
 async def last_report(shell: Shell, limit: float) -> None:
     """Read the last state of a shell that will be replaced. It follows a command's frame. ``limit`` is in seconds."""
-    give_up = time.monotonic() + limit
+    give_up = time.monotonic() + seconds_left(limit)
     while shell.owes and shell.exit_code() is None and shell.folder.unread() and time.monotonic() < give_up:
         shell.folder.release()
         shell.collect()

@@ -33,6 +33,7 @@ from tools.environments.shell.shell import Shell
 from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all, with_status
 from tools.environments.shell.spawned import LocalBackgroundProcess
 from tools.environments.shell.use import CallsInside, reserve_room, take_room
+from tools.time_limit import seconds_left
 
 _TELL_LIMIT = 20.0
 """Maximum seconds until a shell reports its state, generous because the machine may be under load."""
@@ -54,7 +55,7 @@ class ShellPool:
 
     def __init__(self, launcher: Launcher, cwd: str, base: Callable[[], Mapping[str, str]]) -> None:
         self.cwd = cwd
-        self.generation = 0
+        self.generation = self._status = 0
         self._launcher = launcher
         self._kept = Kept(base)
         self._shell: Shell | None = None
@@ -67,7 +68,6 @@ class ShellPool:
         self._lock = threading.Lock()
         self._inside = CallsInside(self._lock)
         self._closed = False
-        self._status = 0
 
     # -- commands ------------------------------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class ShellPool:
 
     async def _told(self) -> None:
         """Wait until the session's shell has reported its state, which follows a command's frame."""
-        give_up = time.monotonic() + _TELL_LIMIT
+        give_up = time.monotonic() + seconds_left(_TELL_LIMIT)
         while (shell := self._shell) is not None and shell.owes:
             if not self._inside.is_own_taken:  # a running command reads the reports itself
                 shell.collect()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
+from tools.dispatch.scope import Limits
 
 Run = Callable[..., ExecOutcome]
 Says = Callable[..., str]
@@ -89,6 +90,39 @@ def test_a_shell_that_died_is_replaced_and_that_is_said(env: Environment, run: R
     assert env.generation == generation + 1
     outcome = run("echo $kept${lost-}")
     assert (outcome.stdout.head, outcome.notice) == (b"1\n", "")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "exec true",
+        "exec sleep 0",
+        "exec no-such-command",
+        "exit 3",
+        "set -e; false",
+        "kill -9 $$",
+        "kill -TERM $$",
+        "sleep 300 & kill -9 $$",
+        "trap 'x=8' EXIT; exec true",
+        "ulimit -n 3",
+        "set -n",
+        "builtin() { :; }",
+    ],
+)
+@pytest.mark.parametrize("later", [("ls /", "y=2"), ("y=2", "ls /")], ids=["unchanged", "changed"])
+def test_two_commands_after_a_shell_died_have_a_state(env: Environment, how: str, later: tuple[str, str]) -> None:
+    """003-29: a command that changes nothing reports no state. The state is fetched within the time that a gate has."""
+
+    async def main() -> None:
+        for command in ("x=1", "ls /", how, *later):
+            assert await asyncio.wait_for(env.shell_state(), Limits().gate_seconds) is not None
+            outcome = await env.execute(ExecRequest(command, timeout=120.0))
+            assert command == how or outcome.exit_code == 0, outcome
+        state = await asyncio.wait_for(env.shell_state(), Limits().gate_seconds)
+        assert state is not None
+        assert (state.variables["x"], state.variables["y"]) == ("1", "2")
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("limit", [3, 5])
