@@ -12,10 +12,8 @@ import pytest
 
 from agent.api import Crib
 from agent.conversation.limits import MaxTurnsReached, RunLimits
-from agent.events import Retrying, TextDelta, ToolCallDelta, TurnFinished, TurnStarted
-from agent.filepair.frontend import Message, Translator
+from agent.filepair.frontend import Message
 from agent.filepair.htmltext import find_html
-from agent.filepair.state import VariantFile
 from agent.filepair.variants import Variant, VariantOutcome, VariantSettings, run_variants
 from agent.model_choice.models import ModelChoice
 from toolcrib import ProviderTurn, StreamEvent, ToolCall, ToolcribError
@@ -216,9 +214,11 @@ def test_at_most_20_tool_turns(crib: Crib) -> None:
     assert len(model.results) == 20
     assert [message.type for message in told].count("toolResult") == 20
     assert outcome.code == "<p>19"
-    fewer = Streams(*turns)
-    run(crib, fewer, limits=RunLimits(max_turns=3))
-    assert len(fewer.results) == 3
+    for wanted, taken in ((3, 3), (25, 20)):
+        other = Streams(*turns)
+        (limited,), _ = run(crib, other, limits=RunLimits(max_turns=wanted))
+        assert isinstance(limited.error, MaxTurnsReached)
+        assert len(other.results) == taken
     assert model.closed
 
 
@@ -254,6 +254,20 @@ def test_the_page_in_the_last_text_where_no_file_was_written(crib: Crib) -> None
     assert [message.value for message in told if message.type == "setCode"] == [PAGE]
     (kept,), _ = run(crib, Streams([create("<p>file</p>")], f"```html\n{PAGE}\n```"))
     assert kept.code == "<p>file</p>"
+
+
+def test_a_page_in_an_earlier_text_is_not_the_last_one(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> None:
+    """004-18: the last text alone counts. An empty answer is no text."""
+    monkeypatch.setenv("OPENAI_API_KEY", "made-up")
+    failing = ("edit_file", {"edits": [{"old_text": "a", "new_text": "b"}]})
+    early = ChatServer.calls(failing, text=f"```html\n{PAGE}\n```")
+    with ChatServer(early, ChatServer.calls(failing, text="Once more."), ChatServer.text("Done.")) as server:
+        (outcome,), told = run(crib, ModelChoice("test-model", server.base_url))
+    assert (outcome.error, outcome.code) == (None, "")
+    assert "setCode" not in kinds(told)
+    with ChatServer(ChatServer.calls(failing, text="None yet."), early, ChatServer.text("")) as server:
+        (outcome,), _ = run(crib, ModelChoice("test-model", server.base_url))
+    assert outcome.code == PAGE
 
 
 def test_a_file_to_begin_with(crib: Crib) -> None:
@@ -301,30 +315,23 @@ def test_over_a_real_server(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> None
     assert "self-contained web page" in asked["messages"][0]["content"]
 
 
-# -- the translation alone -----------------------------------------------------------------------------------------------
+def test_each_turn_of_a_run_has_ids_of_its_own(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> None:
+    """004-2, 004-11: also if the server repeats the ids of its calls"""
+    monkeypatch.setenv("OPENAI_API_KEY", "made-up")
+    pages = [("create_file", {"path": "index.html", "content": f"<p>{number}"}) for number in (1, 2)]
+    turns = [ChatServer.calls(page, text=f"Turn {number}", ids=["c1"]) for number, page in enumerate(pages, 1)]
+    with ChatServer(*turns, ChatServer.text("Done.")) as server:
+        _, told = run(crib, ModelChoice("test-model", server.base_url))
+    by_id: dict[str, list[Message]] = {}
+    for message in told:
+        by_id.setdefault(message.event_id, []).append(message)
+    texts = ["".join(str(one.value) for one in own) for own in by_id.values() if own[0].type == "assistant"]
+    assert texts == ["Turn 1", "Turn 2", "Done."]
+    calls = [kinds(own) for own in by_id.values() if own[0].type != "assistant"]
+    assert calls == [["toolStart", "setCode", "toolResult"]] * 2
 
 
-def test_each_turn_and_each_new_try_has_ids_of_its_own() -> None:
-    """004-2: a call of an interrupted reply also ends"""
-    told: list[Message] = []
-    translate = Translator(told.append, VariantFile(), variant=3, knows=lambda name: True)
-    for event in (
-        TurnStarted(1),
-        TextDelta("a", "turn-1-assistant"),
-        ToolCallDelta("x", "create_file", '{"content": "<p>'),
-        Retrying(1, 0.0, "broken"),
-        TextDelta("a", "turn-1-assistant"),
-        ToolCallDelta("y", "create_file", '{"content": "<p>'),
-        TurnFinished(1, "", 1),
-        TurnStarted(2),
-        TextDelta("b", "turn-2-assistant"),
-    ):
-        translate(event)
-    ids = [message.event_id for message in told if message.type == "assistant"]
-    assert len(set(ids)) == 3
-    assert [message.event_id for message in told if message.type == "toolResult"] == ["x", "y"]
-    assert told[0].to_json() == {"type": "assistant", "value": "a", "variantIndex": 3, "eventId": "turn-1-assistant"}
-    assert "data" in told[1].to_json()
+# -- pages in text ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

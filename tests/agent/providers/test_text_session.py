@@ -339,10 +339,25 @@ def test_000_36_an_exception_is_its_message(tmp_path: Path, protocol: str, fault
     def fail(args: Any) -> Any:
         raise fault
 
+    assert told(tmp_path, protocol, fail) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [("", "OK"), (None, "OK"), (" ", " "), ("hi", "hi"), (0, "0"), (False, "false"), ([], "[]"), ({"a": [1]}, '{"a": [1]}')],
+)
+@pytest.mark.parametrize("protocol", ["tags", "command", "hermes"])
+def test_000_35_a_result_is_its_text(tmp_path: Path, protocol: str, value: Any, words: str) -> None:
+    """000-35: an empty one is OK, both live and when the conversation is resumed."""
+    assert told(tmp_path, protocol, lambda args: value) == words
+
+
+def told(folder: Path, protocol: str, handler: Any) -> str:
+    """Return what the model is told about a tool's result; the same in a resumed conversation."""
     text = find_protocol(protocol).render_reply("", [ToolCall("1", "fail", {})])
-    with ChatServer(*map(ChatServer.text, (text, "I see.", "Yes."))) as server, assemble(project_dir=tmp_path) as crib:
+    with ChatServer(*map(ChatServer.text, (text, "I see.", "Yes."))) as server, assemble(project_dir=folder) as crib:
         take_back = crib.registry.checkpoint()
-        crib.registry.register("fail", "terminal", {"description": "d"}, fail)
+        crib.registry.register("fail", "terminal", {"description": "d"}, handler)
 
         async def ask(task: str, resume: str = "") -> str:
             session = await crib.open(resume=resume)
@@ -362,8 +377,7 @@ def test_000_36_an_exception_is_its_message(tmp_path: Path, protocol: str, fault
         take_back()
         fresh, stored = server.requests[1]["messages"][3], server.requests[2]["messages"][3]
     assert fresh == stored
-    told = fresh["content"].removeprefix("Tool results:\n\n[fail] ")
-    assert told == words
+    return str(fresh["content"].removeprefix("Tool results:\n\n[fail] "))
 
 
 def test_001_9_001_11_a_refused_reply_is_asked_for_again_but_not_for_ever(tmp_path: Path) -> None:
