@@ -298,6 +298,7 @@ class Workspace:
         cron = self.config.cron
         return {
             "terminal.timeout": self.config.terminal.timeout,
+            "files.own": list(self.setting.protected),
             "sandbox.outside": self.config.sandbox.outside,
             "cron.zone": cron.zone,
             "cron.unattended": cron.unattended,

@@ -20,6 +20,7 @@ from tools.contained.outside import NOTICE, is_elsewhere, judged_in, offer_after
 from tools.judge.folders import under
 from tools.output_text import differences, readable
 from tools.registry import registry
+from tools.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     import asyncio
@@ -121,8 +122,9 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         raise ExecutionFailed("the command was not run: it differs from the judged command")
     environment = judged_in(ctx)
     own_folder = not args.get("cwd") and not judged.outside
-    await _require_unchanged(judged, environment, own_folder, ctx)
     timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
+    with TimeLimit(timeout):
+        await _require_unchanged(judged, environment, own_folder, ctx)
     report = None if ctx.activity_sink is None else lambda text: ctx.report_activity("terminal-output", {"text": text})
     printed = LastOutput(report)
     where = None if own_folder else judged.cwd
@@ -145,7 +147,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     for name, captured in (("output", outcome.stdout), ("stderr", outcome.stderr)):
         if captured.omitted and captured.spilled_to is not None:
             data["truncated"][name]["full_output"] = await ctx.keep_file(captured.spilled_to)
-    if notice := "; ".join(filter(None, [outcome.notice, NOTICE if judged.outside else ""])):
+    if notice := "; ".join(filter(None, [outcome.notice, NOTICE if judged.outside else "", ctx.notice])):
         data["notice"] = notice
     if not judged.outside and (stopped := offer_after(outcome, environment, ctx.settings, refused(environment, began))):
         data["stopped"] = stopped

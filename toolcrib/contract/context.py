@@ -169,6 +169,7 @@ class ToolCallContext:
         "answers",
         "call",
         "effects",
+        "notice",
         "resume_input",
         "snapshot",
         "used_environment",
@@ -181,6 +182,8 @@ class ToolCallContext:
     """The answer's payload in resume mode ``pass_to_tool``, else None."""
     effects: Sequence[Effect]
     """The effects that the tool announced, resolved once: gates judge them, and the handler acts on them."""
+    notice: str
+    """A gate's notice about a call that it allowed, "" if none. ``terminal`` adds it to its result."""
     snapshot: StateSnapshot
     """The session's state when the call, or the group of parallel calls that it belongs to, began; read-only."""
     used_environment: bool
@@ -194,6 +197,7 @@ class ToolCallContext:
         self.answers = {}
         self.resume_input = None
         self.effects = ()
+        self.notice = ""
         self.snapshot = scope.state
         self._own_state = _NO_STATE
         self._shared_state = _NO_SHARED

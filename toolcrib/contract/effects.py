@@ -51,9 +51,10 @@ class RunsCommand:
 
 @dataclass(frozen=True, slots=True)
 class ReadsFile:
-    """Reads the file at ``path`` (absolute and free of links)."""
+    """Reads the file at ``path`` (absolute and free of links), or files below a folder there, except at and below ``without``."""
 
     path: str
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

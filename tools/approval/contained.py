@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib.contract.entry import ToolEntry
@@ -11,7 +12,10 @@ from tools.contained.outside import containment_of
 
 if TYPE_CHECKING:
     from tools.approval.policy import Policy
+    from tools.judge.findings import Finding
     from tools.judge.layers import Layers
+
+_LEFT_OUT = "toolcrib's own settings and state are hidden in the sandbox, so the command did not read them"
 
 
 def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Layers | None:
@@ -37,6 +41,11 @@ def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Lay
         reaches_all_covered=covers is not None and all(map(covers, held.writable)),
         reaches_all_but_ignored=covers_most is not None and all(map(covers_most, held.writable)),
     )
+
+
+def notice_of(held: Sequence[Finding]) -> str:
+    """Return the notice for the result of a call whose findings the layers contain, "" if there is none."""
+    return _LEFT_OUT if any(finding.key == "self.above" for finding in held) else ""
 
 
 async def settled_layers(policy: Policy, entry: ToolEntry, environment: Environment) -> Layers | None:

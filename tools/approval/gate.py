@@ -18,7 +18,7 @@ from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib.contract.types import Answer, Json, SuspendTicket, ToolCall
 from tools.approval.binding import command_of, cwd_of, digest, paths_of
-from tools.approval.contained import layers_of, settled_layers
+from tools.approval.contained import layers_of, notice_of, settled_layers
 from tools.approval.deadlines import Deadlines
 from tools.approval.modes import ADDING, DEFAULT, PLAN, Mode, acts, confirmed, refusal
 from tools.approval.origins import Origins, SessionFiles
@@ -245,6 +245,7 @@ class ApprovalGate:
         await policy.files.remember(ctx.run_identity.session_id, judged.files, judged.copies, judged.made)
         if not open_findings and (findings or _is_noted(ctx.effects)):
             said = ("granted", "grant") if asked_about else ("allowed", "layers" if findings else _allowed_by(judged, rule))
+            ctx.notice = notice_of([one for one in findings if one not in asked_about])
             await self._note(policy, call, ctx, *said, findings)
         return None
 

@@ -71,7 +71,10 @@ class Line:
 
 @dataclass(slots=True)
 class Outcome:
-    """Result of a search. ``total`` counts matches or files seen; ``incomplete`` gives the reason why there may be more."""
+    """Result of a search. ``total`` counts matches or files seen; ``incomplete`` gives the reason why there may be more.
+
+    ``left_out``: toolcrib's own files below the folder were not searched.
+    """
 
     lines: list[Line] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -80,6 +83,17 @@ class Outcome:
     binary: int = 0
     """Number of binary files that match. Not all of their lines are in the output."""
     incomplete: str = ""
+    left_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Where to search: ``start``, "" for all, in the folder ``root``, except at and below ``without``, which are paths in it."""
+
+    root: str
+    start: str
+    without: Sequence[str] = ()
+    on_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +104,27 @@ class _Ran:
     """The reason why the search stopped early."""
 
 
-async def find_in_content(args: dict[str, Any], ctx: ToolCallContext, root: str, start: str, *, on_host: bool) -> Outcome:
+async def find_in_content(args: dict[str, Any], ctx: ToolCallContext, area: Area) -> Outcome:
     """Return the lines that match the pattern, by path. Raises InvalidArguments for a bad pattern or glob."""
     most = int(args.get("limit", 100)) + 1
     case = "--ignore-case" if args.get("ignore_case", False) else "--case-sensitive"
     numbers = (str(most), str(int(args.get("context", 0))))
-    ran = await _run(ctx, root, ["content", case, args["pattern"], *numbers], start, args.get("glob"), on_host=on_host)
+    ran = await _run(ctx, area, ["content", case, args["pattern"], *numbers], args.get("glob"))
     found = _outcome(ran)
-    found.lines = _lines(ran.out)
+    found.lines = [line for line in _lines(ran.out) if not _is_out(line.path, area)]
     found.binary = len(_BINARY.findall(ran.out)) + ran.err.count(": binary file matches\n")
     found.total = sum(line.match for line in found.lines)
     return found
 
 
-async def find_by_name(args: dict[str, Any], ctx: ToolCallContext, root: str, start: str, *, on_host: bool) -> Outcome:
+async def find_by_name(args: dict[str, Any], ctx: ToolCallContext, area: Area) -> Outcome:
     """Return the files whose name matches the pattern, a glob, and ``glob``, if given. A glob with a slash matches the path."""
-    ran = await _run(ctx, root, ["files", "--case-sensitive", "", "1", "0"], start, args["pattern"], on_host=on_host)
+    ran = await _run(ctx, area, ["files", "--case-sensitive", "", "1", "0"], args["pattern"])
     found = _outcome(ran)
     whole, _, _ = ran.out.rpartition(b"\0")
     names = [_plain(name) for name in whole.split(b"\0") if name]
     glob = args.get("glob")
-    found.names = sorted(name for name in names if not glob or _fits(name, glob))
+    found.names = sorted(name for name in names if (not glob or _fits(name, glob)) and not _is_out(name, area))
     found.total = len(found.names)
     return found
 
@@ -122,11 +136,17 @@ def _fits(name: str, glob: str) -> bool:
     return hit != glob.startswith("!")
 
 
-async def _run(ctx: ToolCallContext, root: str, head: Sequence[str], start: str, glob: str | None, *, on_host: bool) -> _Ran:
+def _is_out(name: str, area: Area) -> bool:
+    return any(name == out or name.startswith(f"{out}/") for out in area.without)
+
+
+async def _run(ctx: ToolCallContext, area: Area, head: Sequence[str], glob: str | None) -> _Ran:
     kind, case, pattern, most, context = head
-    argv = [*_START, _SCRIPT, "search_files", root, kind, str(KEEP), case, pattern, most, context, start]
-    argv += [*_rg_glob(glob), "--find", *_find_glob(glob)]
-    if on_host:
+    argv = [*_START, _SCRIPT, "search_files", area.root, kind, str(KEEP), case, pattern, most, context, area.start]
+    out = [re.sub(r"[\\*?\[\]{}]", r"\\\g<0>", one) for one in area.without]
+    argv += [*_rg_glob(glob), *(f"--glob=!/{one}" for one in out), "--find", "(", *_find_glob(glob), ")"]
+    argv += [word for one in out for word in ("!", "-path", f"./{one}", "!", "-path", f"./{one}/*")]
+    if area.on_host:
         return await _on_this_machine(argv)
     outcome = await ctx.environment.execute(ExecRequest(shlex.join(argv), cwd="/", timeout=SECONDS, keep=2 * KEEP))
     err = (outcome.stderr.head + outcome.stderr.tail).decode("utf-8", "replace")

@@ -12,9 +12,10 @@ from toolcrib.contract.effects import Effect, ReadsFile
 from toolcrib.contract.environment import FileInfo, KnowsHome
 from toolcrib.contract.errors import ExecutionFailed, InvalidArguments
 from toolcrib.contract.types import ToolResult, ToolStatus
-from tools.files.matches import Outcome, find_by_name, find_in_content
+from tools.files.matches import Area, Outcome, find_by_name, find_in_content
 from tools.files.places import files_of, is_spilled, judged, located, missing, resolve, shown, translate_file_errors, unmoved
 from tools.files.text import clip
+from tools.judge.folders import under
 
 LINE_CHARS = 500
 RESULT_CHARS = 30_000
@@ -22,7 +23,10 @@ RESULT_CHARS = 30_000
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
     path = await located(ctx, args.get("path", "."))
-    return [ReadsFile(await resolve(files_of(ctx, path), path))]
+    where = await resolve(files_of(ctx, path), path)
+    own = ctx.settings.get("files.own")
+    below = [str(one) for one in own if one != where and under(str(one), where)] if isinstance(own, list) else []
+    return [ReadsFile(where, tuple(below))]
 
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
@@ -30,7 +34,8 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
 
     Raises InvalidArguments for a bad pattern, NotFound for a missing path.
     """
-    path = judged(ctx, ReadsFile).path
+    effect = judged(ctx, ReadsFile)
+    path = effect.path
     for name in ("pattern", "glob"):
         if "\0" in (args.get(name) or ""):
             raise InvalidArguments(f"{name}: has a NUL character; remove it")
@@ -39,10 +44,13 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     shown_as = shown(ctx, path) if on_host else _shorten(path, ctx.environment.cwd)
     root, start = (path, "") if info.kind == "dir" else posixpath.split(path)
     prefix = shown_as if info.kind == "dir" or shown_as.startswith(PREFIX) else posixpath.dirname(shown_as)
+    area = Area(root, start, [posixpath.relpath(own, root) for own in effect.without], on_host)
     if args.get("target", "content") == "files":
-        found = await find_by_name(args, ctx, root, start, on_host=on_host)
+        found = await find_by_name(args, ctx, area)
+        found.left_out = bool(effect.without)
         return _files_result(ctx, args, shown_as, prefix, found)
-    found = await find_in_content(args, ctx, root, start, on_host=on_host)
+    found = await find_in_content(args, ctx, area)
+    found.left_out = bool(effect.without)
     if not on_host and not isinstance(ctx.environment, KnowsHome):  # another machine has none of toolcrib's own files
         await _leave_out_links(ctx, root, found)
     return _content_result(ctx, args, shown_as, prefix, found)
@@ -95,6 +103,8 @@ def _note(found: Outcome, most: int, what: str) -> str:
         notes.append(f"binary files that match: {found.binary}; not all of their lines are shown")
     if found.unread:
         notes.append(f"{found.unread} files or folders could not be read")
+    if found.left_out:
+        notes.append("toolcrib's own settings and state were left out")
     return "; ".join(notes)
 
 

@@ -26,6 +26,8 @@ _GUARDED = "persist.git-hooks"
 """Key of files that git runs by itself. The sandbox reverts them after the command, so the user is not asked about a command
 that only may change them.
 """
+_READS_OWN = "self.above"
+"""Key of commands that read a folder above toolcrib's own files. The paths are those files, if they are read in no other way."""
 _GIT = ("git.branch-delete", "git.clean", "git.discard", "git.reset-hard", "git.stash-delete")
 """Keys of git's effects on its own folder, on tracked files and on files that it does not ignore."""
 _PAST_NETWORK = ("message.", "nosql.", "queue.", "sql.")
@@ -71,6 +73,8 @@ def handling(finding: Finding, layers: Layers, home: str = "") -> Handling:
     """
     if finding.level == "block":
         return Handling("rule", "denied in any case")
+    if finding.key == _READS_OWN and _are_masked(finding.paths, layers):
+        return Handling("sandbox", "left out by the sandbox: toolcrib's own files are masked there")
     if finding.effect == "outside":
         return Handling("person", "asked: it acts outside the sandbox")
     if finding.effect == "remote":
@@ -83,6 +87,10 @@ def handling(finding: Finding, layers: Layers, home: str = "") -> Handling:
         return asked
     by: By = "undo" if any(one.by == "undo" for one in found) else "sandbox"
     return Handling(by, "; ".join(one.why for one in found))
+
+
+def _are_masked(paths: Sequence[str], layers: Layers) -> bool:
+    return bool(paths) and all(path[:1] == "/" and _kind(path, layers) == "masked" for path in paths)
 
 
 def _places(finding: Finding) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tools.judge.act_findings import finding_of
 from tools.judge.context import Basis
+from tools.judge.effects import effect_of
 from tools.judge.findings import Finding
 from tools.judge.folders import under
 from tools.judge.globs import is_wild as is_pattern
@@ -82,11 +83,10 @@ def touched_own(act: Act, basis: Basis) -> Iterator[Finding]:
         why = "may reach toolcrib's own settings, keys or state through a hard link"
         yield finding_of(act, "self.above", "ask-once", why)
         return
-    for path in _gone_through(act, basis):
-        if any(_leads_into(path, folder) for folder in basis.protected):
-            why = "includes toolcrib's own settings, keys or state"
-            yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"))
-            return
+    if into := [path for path in _gone_through(act, basis) if any(_leads_into(path, folder) for folder in basis.protected)]:
+        why = "includes toolcrib's own settings, keys or state"
+        yield finding_of(act, "self.above", "ask-once", why, scope=into[0].replace(HOLE, "…"), paths=_below(act, into, basis))
+        return
     if any(_names_own(code.text.text, basis) for code in act.code):
         yield finding_of(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
 
@@ -111,6 +111,18 @@ def _gone_through(act: Act, basis: Basis) -> Sequence[str]:
     everything = [f"{path.rstrip('/')}/**" for path in found]  # hard links in it may name files elsewhere
     led = [there for path in everything for there in basis.links.real(path) if there != path]
     return [*found, *(there for path in found for there in basis.links.real(path)), *led]
+
+
+def _below(act: Act, into: Sequence[str], basis: Basis) -> tuple[str, ...]:
+    """Return the own files that a command reads only as part of these folders: a sandbox that masks them leaves them out.
+
+    () if it may read one in another way, such as through a hard link, or outside the sandbox.
+    """
+    if effect_of("fs.", act.place, act.wrappers) != "local" or any(is_pattern(path) or HOLE in path for path in into):
+        return ()
+    if any(under(path, folder) for path in into for folder in basis.protected):
+        return ()
+    return tuple(folder for folder in basis.protected if any(under(folder, path) for path in into))
 
 
 def _leads_into(path: str, own: str) -> bool:

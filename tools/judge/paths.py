@@ -226,16 +226,17 @@ _PLACES = ("/home/", "/tmp/", "/Users/")  # noqa: S108 - compared, not used
 """Folders whose paths concern a rule only if another of the checks above is true."""
 
 
-def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:
+def judge_read(path: str, text: str, protected: Sequence[str] = (), without: Sequence[str] = ()) -> list[Finding]:
     """Judge a read of ``path``: toolcrib's keys and state are closed, its documents and plugins' sources are not.
 
-    A folder above them is closed too, since a search in it would show them.
+    A folder above them is closed too, since a search in it would show them, unless it leaves out all of them (``without``).
     """
     if found := judge_process(path, text):
         return found
     if _TERMINAL.fullmatch(path):
         return [Finding("terminal.device", "ask-once", TERMINAL_WHY, visible(text), scope=visible(path), paths=(path,))]
-    if (is_protected(path, protected) and not path.endswith(READABLE)) or any(under(own, path) for own in protected):
+    below = (own for own in protected if under(own, path) and not any(under(own, out) for out in without))
+    if (is_protected(path, protected) and not path.endswith(READABLE)) or any(below):
         return [_own(path, text, "reads toolcrib's own keys or state; name a narrower folder")]
     return []
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from toolcrib import Containment
 from tools.environments.local import LocalEnvironment
 from tools.environments.own_files import OwnFiles
 from tools.judge.own_code import Installed
@@ -199,3 +200,25 @@ def test_a_link_that_is_put_there_after_the_judgement_is_seen_when_it_is_opened(
         assert result.failure is not None, tool
         assert "another name of toolcrib's own" in result.failure.text or "was replaced by a link" in result.failure.text
         assert place.file(own).read_text() == f"display: {own}\n"
+
+
+class Masked(LocalEnvironment):
+    """An environment that claims a sandbox that masks toolcrib's own files."""
+
+    def containment(self) -> Containment:
+        home = str(Path(self.cwd).parent)
+        masked = (f"{home}/.config/toolcrib", f"{home}/.local/state/toolcrib")
+        return Containment("workspace", writable=(home,), ephemeral=(), masked=masked, read_only=(), network="none")
+
+
+@pytest.mark.parametrize("command", ["grep -rn display {}", "cd {} && rg --hidden x", "tar cf /dev/null {}"])
+def test_a_read_of_the_home_is_free_in_a_sandbox_until_an_own_file_has_another_name(
+    floors: Floors, tmp_path: Path, command: str
+) -> None:
+    """The mask hides a path, not the file."""
+    place = Place(tmp_path / "home", floors, Masked)
+    command = command.format(place.home)
+    assert place.floor.do(command) == "ran"
+    assert "settings and state are hidden in the sandbox" in place.floor.last.result.data["notice"]
+    place.link(OWN["keys"], "notes.txt")
+    assert place.floor.do(command) == {"self.above"}

@@ -46,6 +46,27 @@ def found(result: Any) -> list[tuple[str, int, str]]:
     return [(row["path"], row["line"], row["text"]) for row in result.data["matches"]]
 
 
+@pytest.mark.parametrize("own", ["src", "src/b.py", "a.py", "[src]", "s*"])
+def test_own_files_are_left_out_and_that_is_said(call, tree: Path, tool: str, own: str) -> None:
+    """A search of a home finds all but toolcrib's own files. The special characters of patterns in their names are plain."""
+    (tree / "[src]").mkdir()
+    (tree / "s*").mkdir()
+    for name in ("[src]/x.py", "s*/x.py"):
+        (tree / name).write_text("TODO sign\n")
+    whole = {name for name, _, _ in found(call("search_files", pattern="TODO"))}
+    names = set(call("search_files", pattern="*", target="files").data["files"])
+    call.scope.settings = {"files.own": [str(tree / own), str(tree.parent / "elsewhere")]}
+    wanted = {name for name in whole if name != own and not name.startswith(f"{own}/")}
+    assert wanted != whole
+    result = call("search_files", pattern="TODO")
+    assert {name for name, _, _ in found(result)} == wanted
+    assert result.data["note"] == "toolcrib's own settings and state were left out"
+    assert call.judged == (ReadsFile(str(tree), (str(tree / own),)),)
+    assert {name for name, _, _ in found(call("search_files", pattern="TODO", glob="*.{py,ts}"))} < wanted
+    listed = set(call("search_files", pattern="*", target="files").data["files"])
+    assert listed == {name for name in names if name != own and not name.startswith(f"{own}/")}
+
+
 def test_content_is_found_in_the_order_of_paths(call, tree: Path, tool: str) -> None:
     result = call("search_files", pattern=r"TODO \w+")
     assert found(result) == [

@@ -141,6 +141,33 @@ def test_which_layer_holds_it(command: str, by: str, why: str) -> None:
     assert (by, why) in {tuple(handling(finding, PARTLY, HOME)) for finding in found(command)}
 
 
+OWN = f"{HOME}/.config/toolcrib"
+
+
+@pytest.mark.parametrize(
+    ("command", "masked", "by"),
+    [
+        ("grep -rn x ~", OWN, "sandbox"),
+        ("cd ~; rg --hidden x", OWN, "sandbox"),
+        ("tar cf /tmp/x.tar ~", f"{HOME}/.config", "sandbox"),
+        ("cd ~ && git add -A", OWN, "sandbox"),
+        ("grep -rn x ~", f"{OWN}/plugins", "person"),
+        ("grep -rn x ~", f"{HOME}/.ssh", "person"),
+        ("systemd-run grep -rn x ~", OWN, "person"),
+        ("find ~/.config -type f | while read f; do cat $f; done", OWN, "person"),
+        ("grep -rn x ~/.config/toolcrib", OWN, "rule"),
+        ("cp -r ~ ~/.config/toolcrib/x", OWN, "rule"),
+    ],
+)
+def test_own_files_that_the_sandbox_masks_are_left_out_of_a_read(command: str, masked: str, by: str) -> None:
+    """A search of the whole home is not asked about if it can't reach toolcrib's settings."""
+    within = Layers(writable=(HOME,), masked=(masked,), covers=lambda path: True, reaches_all_covered=True)
+    examined = examine(command, PROJECT, None, NoFiles(), Setting(home=HOME, protected=[OWN]))
+    own = [finding for finding in examined.findings if finding.key.startswith("self.")]
+    assert by in {handling(finding, within, HOME).by for finding in own}
+    assert (by == "sandbox") == (not remaining(own, within))
+
+
 def test_no_network_stops_what_would_leave() -> None:
     assert handling(found("git push --force")[0], OFFLINE) == ("sandbox", "stopped by the sandbox: it has no network")
 

@@ -79,6 +79,9 @@ def test_own_folders_are_closed_to_writing_and_to_reading_what_is_secret() -> No
     assert judge_read("/home/dev/.config/toolcrib/secrets.env", "r", own)[0].level == "block"
     assert not judge_read("/home/dev/.config/toolcrib/skills/a.md", "r", own)
     assert judge_read("/home/dev/.config", "search", own), "a search above would show them"
+    assert not judge_read("/home/dev", "search", own, ["/home/dev/.config"]), "they are left out"
+    assert judge_read("/home/dev", "search", [*own, "/home/dev/state"], own), "not all of them are"
+    assert judge_read(own[0], "search", own, own), "the folder itself stays closed"
 
 
 @pytest.mark.parametrize(
