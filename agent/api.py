@@ -41,6 +41,7 @@ from agent.process import Crib
 from toolcrib.contract.errors import ConfigError, ToolcribError
 from toolcrib.contract.image import Image
 from toolcrib.contract.late import late
+from toolcrib.contract.paths import real_path, with_home
 from toolcrib.contract.store import Settled, Store
 from toolcrib.contract.types import Answer
 from tools.dispatch.bridge import run_async
@@ -165,7 +166,7 @@ class Agent:
         _check_asker(asker)
         from agent.model_choice.models import ModelChoice
 
-        folder = None if project_dir is None else Path(project_dir).expanduser().resolve()
+        folder = None if project_dir is None else real_path(with_home(project_dir))
         choice = ModelChoice(model, base_url, api_key_env, provider)
         self.crib = assemble(config=config, project_dir=folder)
         request = SessionRequest(

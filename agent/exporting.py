@@ -20,6 +20,7 @@ from agent.conversation.lineage import IMPORT
 from agent.conversation.transcript import DELEGATE, OURS, speaker
 from agent.providers._history import whole
 from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.paths import with_home
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.store import SessionInfo
 from tools.environments.rows import LOCAL
@@ -88,7 +89,7 @@ def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
 
     Raises ToolcribError if it can't be written, or exists already and ``force`` is not set.
     """
-    path = path.expanduser()
+    path = with_home(path)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
         with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor

@@ -26,6 +26,7 @@ from toolcrib.contract.context import LOCAL_PLATFORMS
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import PluginError
+from toolcrib.contract.paths import real_path, with_home
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.registry import ToolRegistry, registry
 from toolcrib.contract.store import SessionInfo, Store
@@ -178,7 +179,7 @@ class Crib:
         """
         if project_dir is None and config is None:
             return self.default
-        folder = self.project_dir if project_dir is None else Path(project_dir).expanduser().resolve()
+        folder = self.project_dir if project_dir is None else real_path(with_home(project_dir))
         return self.workspaces.find(folder, config)
 
     def _workspace_of(self, request: SessionRequest) -> Workspace:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.config import SnapshotsConfig, state_dir
@@ -20,6 +18,7 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.effects import RunsCommand
 from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.errors import Denied, StoreFailed
+from toolcrib.contract.paths import real_path, with_home
 from toolcrib.contract.types import ToolCall
 from toolcrib.contract.undo import ChangeJournal
 from tools.approval.policy import Policy
@@ -67,7 +66,7 @@ def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = Fa
     """
     from tools.undo.snapshots.project import Project
 
-    here = Path(os.path.realpath(Path(start).expanduser()))
+    here = real_path(with_home(start))
     root, store = str(project_root(here, here)), str(state_dir() / "snapshots")
     if only_known and not Project.folder(root, store).is_dir():
         return None

@@ -22,6 +22,7 @@ from agent.policy.confirmation import require_confirmed
 from agent.policy.tool_selection import Granting
 from agent.workspace import Workspace
 from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.paths import real_path, with_home
 from tools.approval.policy import RuleSays, ToolRules
 from tools.environments.own_files import OwnFiles
 from tools.installed import installed
@@ -169,7 +170,7 @@ class Workspaces:
         return found
 
     def _grants_in(self, here: ProjectFolder, config: Config) -> PermanentGrants:
-        file = config.path.resolve()
+        file = real_path(config.path)
         if file not in here.grants:
             inner, like = self._crib.store.grants, self._grants.get(file)
             made = PermanentGrants(inner, config.path, project_root=str(here.path), instead=self.pinned, like=like)
@@ -189,7 +190,7 @@ def own_files(config: Config) -> list[str]:
     beside = config.path.parent
     path = str(config.store_path)
     store = [f"{path}{end}" for end in (*_STORE_ENDS, *(f"-artifacts{end}" for end in _ARTIFACTS))]
-    sockets = [Path(one.settings["socket"]).expanduser() for one in config.platforms.values() if one.settings.get("socket")]
+    sockets = [with_home(one.settings["socket"]) for one in config.platforms.values() if one.settings.get("socket")]
     return model_tools.own_paths([config.path, beside / "plugins", secrets_path(beside), state_dir(), *store, *sockets])
 
 

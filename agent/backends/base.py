@@ -11,6 +11,7 @@ from agent.context.instructions import project_root
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.paths import real_path, with_home
 from tools.environments import open_environment
 from tools.environments.own_files import NONE, OwnFiles
 from tools.environments.rows import BackendRow, row_of
@@ -179,7 +180,7 @@ def options_of(section: Any) -> dict[str, Any]:
 
 def project_of(start: str) -> Path:
     """Return the root of the project that a session starts in, with links resolved."""
-    begin = Path(start).expanduser().resolve()
+    begin = real_path(with_home(start))
     return project_root(begin, begin)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.backends.base import Backend, BackendOpening, Opener, is_within
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.paths import with_home
 from tools.environments import open_environment
 from tools.environments.rows import LOCAL, BackendRow
 
@@ -63,7 +63,7 @@ class SandboxBackend(Backend):
         from tools.environments.local.plan import MASKED
 
         for folder in (opening.start, *self.options["writable"]):
-            real = os.path.realpath(Path(folder).expanduser())
+            real = os.path.realpath(with_home(folder))
             for own in map(os.path.realpath, opening.protected):
                 if is_within(real, own) or is_within(own, real):
                     raise EnvironmentFailed(

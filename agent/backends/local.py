@@ -13,6 +13,7 @@ from agent.backends.bubblewrap import SandboxBackend
 from agent.policy.self_protection import BELOW, folders_of, marks_of
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.paths import real_path, with_home
 from tools.environments import open_environment
 from tools.environments.rows import BackendRow, row_of
 
@@ -91,7 +92,7 @@ class LocalBackend(Backend):
 
     def cwd_of(self, start: str) -> str:
         """Return the folder that a session starts in, with links resolved."""
-        return os.path.realpath(Path(start).expanduser())
+        return os.path.realpath(with_home(start))
 
     def state(self, faults: Mapping[str, str]) -> str:
         """Return "ready": this machine always is."""
@@ -122,9 +123,9 @@ class LocalBackend(Backend):
 
         for folder in folders_of(opening.config):  # an absent folder can't be closed
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        home, project = Path.home().resolve(), project_of(opening.start)
+        home, project = real_path(Path.home()), project_of(opening.start)
         writable = [*([] if project == home or project in home.parents else [str(project)]), *settings.write]
-        reached = [os.path.realpath(Path(path).expanduser()) for path in (opening.start, *writable)]
+        reached = [os.path.realpath(with_home(path)) for path in (opening.start, *writable)]
         for reach in reached:
             for own in map(os.path.realpath, opening.protected):
                 if is_within(reach, own) or (is_within(own, reach) and not Path(own).parent.exists()):

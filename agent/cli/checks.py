@@ -12,6 +12,7 @@ from agent.cli.finding import CheckFinding, Level
 from agent.cli.guarding import guarded, isolated
 from agent.config import BrokenConfig, Config, config_path, load_config, state_dir
 from toolcrib.contract.errors import ConfigError, StoreFailed, ToolcribError
+from toolcrib.contract.paths import with_home
 from toolcrib.contract.registry import registry
 from tools.dispatch.bridge import run_async
 
@@ -316,7 +317,7 @@ def _backends(crib: Crib, project_dir: Path, *, offline: bool) -> Iterator[Check
 
     start = crib.config.terminal.cwd or str(project_dir)
     wanted = [one for one in crib.backends.configured() if not (offline and one.is_remote)]
-    for tried in try_backends(crib.backends, wanted, str(Path(start).expanduser()), briefly=True):
+    for tried in try_backends(crib.backends, wanted, str(with_home(start)), briefly=True):
         what = f"backend {tried.name}" + (", where sessions run" if tried.name == crib.backends.default else "")
         if tried.problem:
             fix = f"follow the message, then run `toolcrib env test {tried.name}`; until then no command runs there"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from agent.config import Config, config_path, read_secrets, sound_part
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ConfigError, ToolcribError
+from toolcrib.contract.paths import with_home
 
 if TYPE_CHECKING:
     from agent.api import Crib
@@ -154,7 +155,7 @@ def _plain(config: Config, project_dir: Path) -> Iterator[str]:
     from agent.policy.allowlist import entry_faults
 
     cwd = config.terminal.cwd
-    if cwd is not None and not Path(cwd).expanduser().is_dir():
+    if cwd is not None and not with_home(cwd).is_dir():
         yield f"{config.origin('terminal.cwd')}: terminal.cwd: expected an existing folder, got {cwd}"
     if config.model.protocol:
         from agent.protocols import find_protocol

@@ -11,6 +11,7 @@ from typing import Any
 
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image, image_label
+from toolcrib.contract.paths import with_home
 
 _ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _LONGEST_PATHS = 4_000
@@ -18,19 +19,19 @@ _LONGEST_PATHS = 4_000
 
 def read_images(paths: Iterable[str]) -> list[Image]:
     """Return the images of these files. Raises ToolcribError, with the file's name, if a file is not an image."""
-    return [Image.from_file(Path(path).expanduser()) for path in paths]
+    return [Image.from_file(with_home(path)) for path in paths]
 
 
 def read_typed(given: str) -> Image:
     """Return the image at a path that a user typed or dropped into a terminal: with ~, perhaps quoted. Raises ToolcribError."""
-    path = Path(given).expanduser()
+    path = with_home(given)
     if not path.exists():
         try:
             words = shlex.split(given)
         except ValueError:
             words = []
         if len(words) == 1:
-            path = Path(words[0]).expanduser()
+            path = with_home(words[0])
     return Image.from_file(path)
 
 
@@ -71,7 +72,7 @@ class ImageFolder:
     """
 
     def __init__(self, folder: str) -> None:
-        self._folder = Path(folder).expanduser()
+        self._folder = with_home(folder)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

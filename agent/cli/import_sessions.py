@@ -15,6 +15,7 @@ from agent.cli.short_forms import ID_CHARS
 from agent.importing.keeping import Fate, as_ours, keep
 from agent.importing.session_files import ForeignSession, ImportFault
 from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.paths import with_home
 
 if TYPE_CHECKING:
     from agent.process import Crib
@@ -62,7 +63,7 @@ async def bring(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _paths(args: argparse.Namespace) -> list[Path]:
-    return [Path(word).expanduser() for word in (args.id, *args.words) if word]
+    return [with_home(word) for word in (args.id, *args.words) if word]
 
 
 def _module(source: str) -> ForeignHistory:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent.backends import project_of
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.paths import real_path
 
 if TYPE_CHECKING:
     from agent.backends import Backend
@@ -71,7 +72,7 @@ def first_line(config: Config, backend: Backend, start: str) -> str:
     caches = "private caches" if settings.caches == "private" else "your caches"
     folders = [*map(short, settings.write), caches, "a private /tmp"]
     if held.mode == "workspace" and (folder := working_folder(start)):
-        folders.insert(0, "your home folder" if folder == str(Path.home().resolve()) else "this project")
+        folders.insert(0, "your home folder" if folder == str(real_path(Path.home())) else "this project")
     line = _MODES[held.mode].format(folders=_listed(folders))
     if held.by == "namespaces":
         line += _LINES[settings.network]
@@ -79,7 +80,7 @@ def first_line(config: Config, backend: Backend, start: str) -> str:
         line += " Only Landlock enforces this, so sockets and file tools are not limited."
     if held.mode != settings.mode:
         line += f" {_HOLDS_LESS.format(wanted=settings.mode)}."
-    if config.snapshots.enabled and config.undo.enabled and not Path.home().resolve().is_relative_to(project_of(start)):
+    if config.snapshots.enabled and config.undo.enabled and not real_path(Path.home()).is_relative_to(project_of(start)):
         line += " /undo reverts what they change in the project."
     return line
 
@@ -130,7 +131,7 @@ def trial_line(trial: SandboxTrial) -> str:
 
 def short(path: str) -> str:
     """Return a path with ~ for the home folder."""
-    home = str(Path.home().resolve())
+    home = str(real_path(Path.home()))
     return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
 
 

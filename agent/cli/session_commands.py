@@ -10,6 +10,7 @@ from agent.cli.room import context_lines
 from agent.cli.short_forms import ID_CHARS
 from agent.context.window import measure, window_of
 from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.paths import with_home
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,9 +83,8 @@ async def export_chat(chat: Conversation, rest: str) -> None:
 
 def _whole(name: str) -> Path:
     """Return the absolute path, so that the user sees where the file is."""
-    from pathlib import Path
 
-    return Path(name).expanduser().absolute()
+    return with_home(name).absolute()
 
 
 async def title_chat(chat: Conversation, rest: str) -> None:

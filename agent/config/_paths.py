@@ -46,4 +46,6 @@ def expanded(value: str | Path, variable: str) -> Path:
     try:
         return Path(value).expanduser()
     except RuntimeError as error:
-        raise ConfigError(f"your home folder cannot be found ({error}); set {variable} to an absolute path") from error
+        user = str(value).partition("/")[0][1:]
+        whose = f"the home folder of a user {user!r}" if user else "your home folder"
+        raise ConfigError(f"{whose} cannot be found ({error}); set {variable} to an absolute path") from error

@@ -19,6 +19,7 @@ from agent.config._schema import AllowlistEntry, Config
 from agent.policy.self_protection import refuse_below
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.paths import real_path
 
 _INNER = r"(?m)^[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( +)[^\s#-]"
 """The first key inside a section: the whole file gets its indentation."""
@@ -72,7 +73,7 @@ def preview(
 
 def text_with(path: str | Path | None, values: Sequence[tuple[Sequence[str], Any]]) -> bytes:
     """Return the file's text with these keys set, or removed if the value is UNSET. Raises ConfigError."""
-    data = read_bytes(config_path(path).resolve())
+    data = read_bytes(real_path(config_path(path)))
     text = "" if data is None else data.decode("utf-8-sig")
     for parts, value in values:
         text = _changed(text, _remover(list(parts)) if value is UNSET else _setter(list(parts), value))
@@ -122,7 +123,7 @@ def parse_value(text: str, hint: Any) -> Any:
         if is_text:
             return text
         raise ConfigError("the value is not valid YAML; quote it for the shell, such as '[a, b]'") from None
-    if value is None and type(None) in types and text.strip():
+    if value is None and type(None) in types and text.strip() not in ("", "~"):
         return None
     return text if is_text and not isinstance(value, str) else value
 
@@ -183,8 +184,10 @@ def _taken_out(text: str, parts: Sequence[str], path: str | Path | None) -> str:
 
 def _edit(path: str | Path | None, rewrite: Callable[[str], str], meant: Callable[[Config, Config], bool]) -> Config:
     asked = config_path(path)
-    refuse_below([asked.parent, asked.resolve().parent], "changing the configuration")
-    target = asked.resolve()  # a link, as dotfile managers make it, stays a link
+    refuse_below([asked.parent, real_path(asked).parent], "changing the configuration")
+    target = real_path(asked)  # a link, as dotfile managers make it, stays a link
+    if target.is_symlink():
+        raise ConfigError(f"{asked} cannot be written: it is a loop of links; remove the links")
     with locked(target):
         data = read_bytes(target)
         old = Config(path=asked) if data is None else parse_config(data, asked)

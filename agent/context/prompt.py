@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from agent.context.instructions import InstructionFile
 from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.paths import real_path, with_home
 from toolcrib.contract.types import Json
 from tools.environments.own_files import NONE, OwnFiles
 
@@ -96,7 +97,7 @@ def look_around(
     """Return the surroundings of a session that begins now. Reads no file of a remote backend. Raises nothing."""
     from agent.context.instructions import git_branch, read_instructions
 
-    folder = Path(os.path.realpath(Path(location.start).expanduser()))
+    folder = real_path(with_home(location.start))
     here = [f"System: {_system()}"] if location.backend.row.runs_here else []
     facts = [*here, f"Backend: {location.backend.name}", f"Date: {time.strftime('%Y-%m-%d')}, when this session began"]
     files: Sequence[InstructionFile] = ()

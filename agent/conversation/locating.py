@@ -7,6 +7,7 @@ from pathlib import Path
 from agent.backends import LOCAL, Backends, Location
 from agent.conversation.lineage import never_ran
 from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.paths import real_path
 from toolcrib.contract.store import SessionInfo, Store
 
 PROJECT = "project"
@@ -23,7 +24,7 @@ async def find_session(store: Store, prefix: str) -> SessionInfo:
 
 def _is_within(folder: str, project: Path) -> bool:
     """Return whether a folder that an imported file names is inside the project. One outside is not used: no user chose it."""
-    return Path(folder).resolve().is_relative_to(project.resolve())
+    return real_path(folder).is_relative_to(real_path(project))
 
 
 def location_for(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -12,6 +11,7 @@ from agent.context.instructions import project_root
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.environment import Environment
+from toolcrib.contract.paths import real_path, with_home
 from toolcrib.contract.records import NO_ENTRIES
 from toolcrib.contract.undo import Keeping, UndoLog
 from tools.approval.origins import Origins, SessionFiles
@@ -30,7 +30,7 @@ def folder_of(location: Location, opened: Environment | None, project_dir: Path)
         return location
     if location.backend.is_remote:
         return replace(location, cwd=opened.cwd)
-    root, now = project_root(Path(os.path.realpath(Path(location.start).expanduser())), project_dir), Path(opened.cwd)
+    root, now = project_root(real_path(with_home(location.start)), project_dir), Path(opened.cwd)
     return replace(location, start=opened.cwd) if root in (now, *now.parents) else location
 
 

@@ -22,6 +22,7 @@ from agent.todo import TODOS, TodoStore, loop_handlers
 from toolcrib.contract.context import RunIdentity, ToolCallContext
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.paths import real_path
 from toolcrib.contract.store import Fence, SessionInfo, Store
 from toolcrib.contract.types import Handler, ToolResult
 from tools.approval.policy import Policy
@@ -313,6 +314,6 @@ def _above(cwd: str | None) -> Iterator[str]:
     from agent.context.instructions import project_root
 
     if cwd is not None and Path(cwd).is_dir():
-        folder = Path(cwd).resolve()
+        folder = real_path(cwd)
         root = project_root(folder, folder)
         yield from (str(above) for above in folder.parents if above.is_relative_to(root))

@@ -17,6 +17,7 @@ from agent.gateway.sending import TOOL
 from toolcrib.contract.chat import Chat
 from toolcrib.contract.context import Principal
 from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.paths import real_path, with_home
 from toolcrib.contract.types import Handler
 from tools.environments.rows import ROWS
 
@@ -146,7 +147,7 @@ class ChatRequests:
         """Return the folder that a chat works in; the chat's own folder is created if needed."""
         mapped = self._config.folders.get(chat.id)
         if mapped is not None:
-            return Path(mapped).expanduser().resolve()
+            return real_path(with_home(mapped))
         name = hashlib.sha256(chat.key.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         chats = state_dir().with_name(f"{state_dir().name}-chats")
         chats.parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +157,7 @@ class ChatRequests:
                 one.chmod(0o700)
         folder = chats / self._platform / name
         folder.mkdir(exist_ok=True, mode=0o700)
-        return folder.resolve()
+        return real_path(folder)
 
     def needing_a_place(self) -> frozenset[str]:
         """Return the tools that run, change or read something in the session's environment."""

@@ -28,6 +28,7 @@ from agent.importing.session_files import ForeignSession, ImportFault, arguments
 from agent.importing.turns import Turns, image_from
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
+from toolcrib.contract.paths import real_path
 
 SOURCE = "hermes"
 _SESSION = ("id", "title", "model", "cwd", "started_at")
@@ -55,7 +56,7 @@ def read(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[ForeignSe
 def _opened(path: Path) -> sqlite3.Connection:
     """Open the file for reading. If its log can't be shared, as on a read-only disk, read the file without it."""
     for how in ("mode=ro", "immutable=1"):
-        connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{how}", uri=True, timeout=10.0)
+        connection = sqlite3.connect(f"file:{quote(str(real_path(path)))}?{how}", uri=True, timeout=10.0)
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA query_only = ON")

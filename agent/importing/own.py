@@ -12,6 +12,7 @@ from agent.conversation.imported import imported_lineage, imported_place, import
 from agent.exporting import VERSION
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
+from toolcrib.contract.paths import with_home
 from toolcrib.contract.store import SessionInfo
 
 SOURCE = "toolcrib"
@@ -30,7 +31,7 @@ class _MisfitError(Exception):
 def read_export(path: Path) -> tuple[SessionInfo, list[dict[str, Any]]]:
     """Return a session to store. Raises ToolcribError for an invalid export, with the problem and its place."""
     try:
-        read = json.loads(path.expanduser().read_bytes())
+        read = json.loads(with_home(path).read_bytes())
     except OSError as error:
         raise ToolcribError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

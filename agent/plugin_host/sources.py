@@ -15,6 +15,7 @@ from agent._version import __version__
 from agent.config import Config
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import PluginError
+from toolcrib.contract.paths import real_path, with_home
 
 Source: TypeAlias = Literal["bundled", "user", "project", "pip", "missing"]
 GROUP = "toolcrib"
@@ -87,7 +88,7 @@ def project(config: Config, project_dir: Path | None) -> Iterator[PluginInfo]:
     """Yield the project's plugins, trusted or not; one named ``*`` if the whole folder is refused."""
     if project_dir is None or not plugin_folder(project_dir).is_dir():
         return
-    root = project_dir.resolve()
+    root = real_path(project_dir)
     wanted = {_resolved(path): digest for path, digest in config.plugins.trusted_projects.items()}.get(root)
     try:
         files = _snapshot(root)
@@ -143,7 +144,7 @@ def _version(text: str) -> str:
 
 
 def _resolved(path: str) -> Path:
-    return Path(os.path.expanduser(path)).resolve()  # noqa: PTH111 - Path.expanduser raises without a home folder
+    return real_path(with_home(path))
 
 
 def _why_untrusted(config: Config, root: Path, digest: str, *, changed: bool) -> str:

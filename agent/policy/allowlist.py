@@ -28,6 +28,7 @@ from agent.config import (
 from agent.policy.self_protection import refuse_below
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.paths import real_path
 from toolcrib.contract.store import Grant, GrantStore
 
 _log = logging.getLogger(__name__)
@@ -222,7 +223,7 @@ class _KnownEntries:
 
     def __init__(self, file: Path, config: Path) -> None:
         self.file = file
-        self._config = str(config.resolve())
+        self._config = str(real_path(config))
         self._kept: tuple[object, frozenset[str], frozenset[str]] | None = None
         """The stamp, the present entries and the known ones among them, at the last check."""
 

@@ -22,6 +22,7 @@ from agent.config import Config, config_path, leaves, load_config, locked, parse
 from agent.policy.self_protection import refuse_below
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.paths import real_path
 
 _log = logging.getLogger(__name__)
 STATE_FILE = "confirmed.json"
@@ -185,7 +186,7 @@ def confirm(config: Config) -> None:
 
     Raises ConfigError, and Denied below a session.
     """
-    refuse_below([state_dir(), config.path.parent, config.path.resolve().parent], "confirming the configuration")
+    refuse_below([state_dir(), config.path.parent, real_path(config.path).parent], "confirming the configuration")
     said = _said(config)
     _keep(state_dir() / STATE_FILE, config, config.digest, said)
 
@@ -193,7 +194,7 @@ def confirm(config: Config) -> None:
 def agreed_by_setting(path: str | Path | None, parts: Sequence[str]) -> None:
     """Store the value at one key as confirmed: the user has set or removed it. Raises what ``confirm`` raises."""
     config = load_config(path, profile="")
-    refuse_below([state_dir(), config.path.parent, config.path.resolve().parent], "confirming the configuration")
+    refuse_below([state_dir(), config.path.parent, real_path(config.path).parent], "confirming the configuration")
     file = state_dir() / STATE_FILE
     agreed = _read(file).get(_name(config))
     if agreed is None and _is_new(file.parent, config):
@@ -281,7 +282,7 @@ def _is_anothers(path: Path) -> bool:
     This holds if the file system is mounted read-only, or if the file and all folders above it belong to other accounts and can't
     be written.
     """
-    names = {path.absolute(), path.resolve()}
+    names = {path.absolute(), real_path(path)}
     try:
         if all(os.statvfs(one.parent).f_flag & os.ST_RDONLY for one in names):
             return True
@@ -332,7 +333,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _name(config: Config) -> str:
-    return str(config_path(config.path).resolve())
+    return str(real_path(config_path(config.path)))
 
 
 def _rows(value: Any) -> list[str]:

@@ -18,6 +18,7 @@ from agent.policy.permissions import command_words, tool_words
 from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.paths import real_path, with_home
 
 if TYPE_CHECKING:
     from agent.config import Config
@@ -45,7 +46,7 @@ def with_allowed(
     for number, text in enumerate(texts, 1):
         _read(text, "--allow" if len(texts) == 1 else f"--allow (number {number})", rules, tools)
     for file in files:
-        _read(_content(Path(file).expanduser(), project_dir), f"--allow-file {file}", rules, tools)
+        _read(_content(with_home(file), project_dir), f"--allow-file {file}", rules, tools)
     approval = replace(config.approval, rules=(*config.approval.rules, *rules), tools=(*config.approval.tools, *tools))
     return replace(config, approval=approval), [*rules, *tools]
 
@@ -72,7 +73,7 @@ def _of_command(rule: OperatorRule) -> str:
 
 def _content(file: Path, project_dir: Path) -> str:
     try:
-        real = file.resolve(strict=True)
+        real = real_path(file)
         if real.is_relative_to(project_dir):
             raise ConfigError(
                 f"--allow-file: {file} is in the project, so a session may have written it; put it elsewhere, such as"

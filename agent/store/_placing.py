@@ -12,12 +12,14 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from toolcrib.contract.paths import real_path
+
 _log = logging.getLogger(__name__)
 
 
 def real(path: Path) -> Path:
     """Return the file behind a symbolic link: logs, indexes and backups are beside the file, not beside the link."""
-    return path.resolve() if path.is_symlink() else path
+    return real_path(path) if path.is_symlink() else path
 
 
 def index_of(store: Path) -> Path:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib import Answer, Block, ConfigError, RunIdentity, SuspendTicket, ToolCall, ToolCallContext, ToolEntry, ToolResult
 from toolcrib import hookimpl as _hookimpl
+from toolcrib.contract.paths import with_home
 
 from . import verify
 from .chain import Chain
@@ -157,7 +158,7 @@ def _chain_by(settings: Mapping[str, str], folder: Path) -> Chain:
     unknown = sorted(set(settings) - set(_KEYS))
     if unknown:
         raise ConfigError(f"plugins.settings.audit: unknown {', '.join(unknown)}; it takes {', '.join(_KEYS)}")
-    path = Path(settings["path"]).expanduser() if settings.get("path") else folder / "audit.jsonl"
+    path = with_home(settings["path"]) if settings.get("path") else folder / "audit.jsonl"
     if not path.is_absolute():
         raise ConfigError(f"plugins.settings.audit.path: expected an absolute path or one from ~, got {settings['path']!r}")
     most, keep = _number(settings, "max_bytes", 50_000_000, 1_000), _number(settings, "keep_files", 0, 0)

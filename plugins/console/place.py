@@ -17,6 +17,7 @@ from typing import Any
 
 from agent.config import state_dir
 from toolcrib import ConfigError, ToolcribError
+from toolcrib.contract.paths import real_path, with_home
 
 LINE_BYTES = 1024 * 1024
 
@@ -24,10 +25,10 @@ LINE_BYTES = 1024 * 1024
 def socket_path(given: str = "") -> Path:
     """Return the socket's path: as given, else in a folder that only this account can enter, named after the state folder."""
     if given:
-        return Path(given).expanduser()
+        return with_home(given)
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     base = Path(runtime) if runtime else Path(tempfile.gettempdir())
-    state = hashlib.sha256(os.fsencode(state_dir().resolve())).hexdigest()[:12]
+    state = hashlib.sha256(os.fsencode(real_path(state_dir()))).hexdigest()[:12]
     return base / f"toolcrib-console-{os.getuid()}" / f"gateway-{state}"
 
 

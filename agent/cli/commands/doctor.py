@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent.cli.app import FAILED, OK
 from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.paths import real_path, with_home
 
 if TYPE_CHECKING:
     from agent.cli.finding import CheckFinding
@@ -131,7 +132,7 @@ def _bundle(args: argparse.Namespace) -> int:
     from agent.cli.escape import tame
     from agent.cli.logs import shown_otherwise
 
-    bundle = Bundle(Path(args.bundle).expanduser(), [Path(log).expanduser() for log in args.log])
+    bundle = Bundle(with_home(args.bundle), [with_home(log) for log in args.log])
     with shown_otherwise(), bundle.listening():
         findings = _examined(args, is_shown=False)
         for line in bundle.write(Path(args.config) if args.config else None, Path.cwd(), findings):
@@ -169,7 +170,7 @@ def _folders(args: argparse.Namespace) -> list[Path]:
     from agent.config import config_path, state_dir
 
     path = config_path(args.config)
-    return list(dict.fromkeys([path.parent, path.resolve().parent, state_dir()]))
+    return list(dict.fromkeys([path.parent, real_path(path).parent, state_dir()]))
 
 
 def _repair(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import age
 from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
+from toolcrib.contract.paths import with_home
 
 if TYPE_CHECKING:
     from agent.api import Crib
@@ -105,7 +106,7 @@ def _test(crib: Crib, args: argparse.Namespace) -> int:
 
     wanted = [crib.backends.get(name) for name in dict.fromkeys(args.names)] or crib.backends.configured()
     start = crib.config.terminal.cwd or str(crib.project_dir)
-    tried = try_backends(crib.backends, wanted, str(Path(start).expanduser()))
+    tried = try_backends(crib.backends, wanted, str(with_home(start)))
     if args.json:
         told = [
             {"name": one.name, "where": one.where, "ok": not one.problem, "problem": one.problem, "seconds": dict(one.seconds)}
@@ -126,7 +127,7 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
         raise ToolcribError("give one name: toolcrib env shell NAME")
     if not is_interactive():
         raise ToolcribError("a shell needs a terminal; to run a command: toolcrib call terminal ARGS --backend NAME")
-    start = str(Path(crib.config.terminal.cwd or crib.project_dir).expanduser())
+    start = str(with_home(crib.config.terminal.cwd or crib.project_dir))
     if not args.session:
         return crib.backends.shell(crib.backends.get("".join(args.names)), start)
     info = run_async(crib.find_session(args.session))

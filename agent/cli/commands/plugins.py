@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK, UNASKED, open_crib
 from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.paths import real_path
 
 if TYPE_CHECKING:
     from agent.api import Crib
@@ -141,7 +142,7 @@ def _new(args: argparse.Namespace) -> int:
     if not Regex(r"[a-z][a-z0-9_]{0,40}").fullmatch(args.name):
         raise ToolcribError(f"{args.name!r} is not a valid name: use small letters, digits and '_', and begin with a letter")
     folder = config.folder / "plugins"
-    refuse_below([config.folder, config.folder.resolve()], "writing a plugin")
+    refuse_below([config.folder, real_path(config.folder)], "writing a plugin")
     file = folder / f"{args.name}.py"
     with open_crib(args) as crib:
         taken = crib.registry.get(args.name)
@@ -233,7 +234,7 @@ def _trust(args: argparse.Namespace) -> int:
     from agent.plugin_host.plugins import discover, project_digest
     from agent.policy.self_protection import folders_of
 
-    config, root = load_config(args.config, profile="", project_dir=Path.cwd()), Path.cwd().resolve()
+    config, root = load_config(args.config, profile="", project_dir=Path.cwd()), real_path(Path.cwd())
     if not (root / ".toolcrib" / "plugins").is_dir():
         raise ToolcribError(f"nothing to trust: {root} has no plugins of its own (.toolcrib/plugins)")
     digest = project_digest(root)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import add_place_option
 from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
+from toolcrib.contract.paths import with_home
 
 if TYPE_CHECKING:
     from agent.api import Crib
@@ -80,7 +80,7 @@ def _backend(crib: Crib, name: str) -> Backend:
 
 
 def _start(crib: Crib) -> str:
-    return str(Path(crib.config.terminal.cwd or crib.project_dir).expanduser())
+    return str(with_home(crib.config.terminal.cwd or crib.project_dir))
 
 
 def _status(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.backend_check import try_backends
@@ -19,6 +18,7 @@ from agent.cli.setup.wizard import BACK, Wizard, names
 from agent.policy.self_protection import folders_of
 from agent.process import Crib
 from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.paths import with_home
 from toolcrib.contract.suggest import near
 from tools.environments.rows import needed_settings
 
@@ -170,7 +170,7 @@ def _tried(wizard: Wizard) -> str:
 @contextmanager
 def _start(wizard: Wizard, crib: Crib) -> Iterator[str]:
     """Yield the folder that sessions start in; a temporary one if it contains toolcrib's own files, which a sandbox refuses."""
-    start = Path(crib.config.terminal.cwd or wizard.project_dir).expanduser()
+    start = with_home(crib.config.terminal.cwd or wizard.project_dir)
     real = os.path.realpath(start)
     if any(os.path.realpath(folder).startswith(real.rstrip("/") + "/") for folder in folders_of(crib.config)):
         with tempfile.TemporaryDirectory(prefix="toolcrib-setup-") as folder:

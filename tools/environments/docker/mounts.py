@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.paths import with_home
 
 _SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr")
 """Folders that can only be mounted read-only."""
@@ -39,7 +40,7 @@ def read_mount(text: str, protected: Sequence[str] = (), host: str = "") -> Moun
     mode = parts.pop() if len(parts) > 1 and parts[-1] in ("ro", "rw") else "ro"
     if not 1 <= len(parts) <= 2 or not parts[0]:
         raise EnvironmentFailed(f"the mount {text!r} is not of the form HERE[:THERE][:ro|rw]")
-    source = os.path.realpath(Path(parts[0]).expanduser())
+    source = os.path.realpath(with_home(parts[0]))
     target = parts[1] if len(parts) == 2 else source
     return check_mount(Mount(source, os.path.normpath(target), mode == "ro"), protected, host)
 
@@ -73,7 +74,7 @@ def check_mount(
 def _refused(mount: Mount, protected: Sequence[str], host: str) -> str:
     source, home = mount.source, os.path.realpath(Path.home())
     for path in protected:
-        own = os.path.realpath(Path(path).expanduser())
+        own = os.path.realpath(with_home(path))
         if _within(source, own) or _within(own, source):
             return f"it would expose toolcrib's own {own}"
     if source == "/":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.paths import with_home
 from tools.environments import _owner
 from tools.environments.docker.mounts import Mount, check_mount, read_mount
 
@@ -71,7 +72,7 @@ class Options:
             raise EnvironmentFailed(f"project is {project!r}; use rw, ro or none")
         host = str(options.get("host", ""))
         read = [read_mount(text, protected, host) for text in mounts]
-        start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
+        start = os.path.realpath(with_home(cwd) if cwd is not None else Path.cwd())
         if project != "none":
             if not Path(start).is_dir():
                 raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")

@@ -29,6 +29,7 @@ from toolcrib.contract.environment import (
     SearchesPath,
 )
 from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.paths import real_path, with_home
 from tools.environments._dropped import when_dropped
 from tools.environments._portable import check, exported, gone, told_to_restore
 from tools.environments._request import folder_of, may_have_run
@@ -106,7 +107,7 @@ class LocalEnvironment:
     ) -> None:
         if isinstance(pass_env, str):
             raise EnvironmentFailed(f"pass_env takes a list of variable names: [{pass_env!r}]")
-        start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
+        start = str(real_path(with_home(cwd) if cwd is not None else Path.cwd()))
         if not Path(start).is_dir():
             raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
         self._pass_env = tuple(pass_env)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from toolcrib.contract.paths import with_home
 from toolcrib.contract.regex import Regex
 
 _MIXED = (
@@ -32,13 +33,13 @@ def keys_elsewhere(masked: Sequence[str]) -> list[str]:
     They are existing absolute paths in the home folder, with links resolved.
     """
     home = os.path.realpath(Path.home())
-    found = {os.path.realpath(Path(path).expanduser()) for path in (*_linked(masked), *_named())}
+    found = {os.path.realpath(with_home(path)) for path in (*_linked(masked), *_named())}
     return sorted(path for path in found if path.startswith(f"{home}/") and Path(path).exists())
 
 
 def _linked(masked: Sequence[str]) -> Iterator[str]:
     for folder in masked:
-        with contextlib.suppress(OSError), os.scandir(Path(folder).expanduser()) as entries:  # a file, or missing
+        with contextlib.suppress(OSError), os.scandir(with_home(folder)) as entries:  # a file, or missing
             yield from (entry.path for entry in entries if entry.is_symlink())
 
 
@@ -58,10 +59,10 @@ def without_logins() -> Iterator[tuple[str, str]]:
         for pattern, by in _LOGINS:
             blank = pattern.sub(by, blank)
         if blank != text:
-            yield os.path.realpath(Path(path).expanduser()), blank
+            yield os.path.realpath(with_home(path)), blank
 
 
 def _text(path: str) -> str:
-    with contextlib.suppress(OSError), Path(path).expanduser().open(encoding="utf-8", errors="replace") as file:
+    with contextlib.suppress(OSError), with_home(path).open(encoding="utf-8", errors="replace") as file:
         return file.read(_SIZE)
     return ""

@@ -15,6 +15,7 @@ from typing import Literal
 from toolcrib.contract.containment import Containment
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.paths import with_home
 from toolcrib.contract.regex import Regex
 from tools.environments import leftovers
 from tools.environments.local.keys import without_logins
@@ -234,7 +235,7 @@ def _included(git: str) -> list[str]:
     with contextlib.suppress(OSError, ValueError):
         text = Path(git, "config").read_text("utf-8")
         named = _INCLUDED.findall(text) if "[include" in text.casefold() else ()
-        paths = [os.path.realpath(Path(git, Path(name).expanduser())) for name in named]
+        paths = [os.path.realpath(Path(git, with_home(name))) for name in named]
         return [path for path in paths if Path(path).is_file()]
     return []
 
@@ -243,7 +244,7 @@ def caches(kind: Literal["private", "shared"], writable: Iterable[str]) -> tuple
     """Return this account's existing cache folders. Missing ones of installed programs are created."""
     found = []
     for name, program in _CACHES:
-        path = os.path.realpath(Path(name).expanduser())
+        path = os.path.realpath(with_home(name))
         with contextlib.suppress(OSError):  # the home is not writable
             if not Path(path).exists() and Path.home().is_dir() and (not program or shutil.which(program)):
                 Path(path).mkdir(parents=True)
@@ -264,7 +265,7 @@ def links_in(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _absolute(paths: Iterable[str]) -> Iterator[str]:
-    return (str(Path(path).expanduser().absolute()) for path in paths)
+    return (str(with_home(path).absolute()) for path in paths)
 
 
 def _resolver() -> Callable[[str], str]:
@@ -321,12 +322,12 @@ def working_folder(path: str) -> str:
 
     Raises the same errors as ``existing_folder``.
     """
-    return "" if os.path.realpath(Path(path).expanduser()) == "/" else existing_folder(path, "the working folder")
+    return "" if os.path.realpath(with_home(path)) == "/" else existing_folder(path, "the working folder")
 
 
 def existing_folder(path: str, what: str) -> str:
     """Return the folder with links resolved. Raises EnvironmentFailed if it is missing or is /."""
-    found = os.path.realpath(Path(path).expanduser())
+    found = os.path.realpath(with_home(path))
     if not Path(found).is_dir():
         wrong = "is not a folder: choose one" if Path(found).exists() else "does not exist: create it or choose another"
         raise EnvironmentFailed(f"{what} {found} {wrong}")

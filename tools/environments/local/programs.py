@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from toolcrib.contract.paths import real_path
+
 
 def search_path(path: str, writable: Sequence[str]) -> str:
     """Return a PATH without relative folders and folders inside ``writable``, where a session's commands may put programs.
@@ -25,5 +27,5 @@ def program(name: str, path: str, writable: Sequence[str]) -> str:
 
 def is_in_any(path: str | Path, folders: Sequence[str]) -> bool:
     """Return whether a path is inside one of the folders, with links resolved."""
-    real = Path(path).resolve()
-    return any(real.is_relative_to(Path(folder).resolve()) for folder in folders)
+    real = real_path(path)
+    return any(real.is_relative_to(real_path(folder)) for folder in folders)
