@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import itertools
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -245,6 +246,31 @@ def corpora() -> Path:
     if not named or not Path(named).is_dir():
         pytest.skip("set TOOLCRIB_CORPORA to the folder of recorded cases")
     return Path(named)
+
+
+@pytest.fixture
+def no_files() -> Callable[..., contextlib.AbstractContextManager[None]]:
+    """Return ``no_files(spare=0)``: within it, this process can open only ``spare`` more files."""
+
+    @contextlib.contextmanager
+    def exhausted(spare: int = 0) -> Iterator[None]:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        used = max(int(one.name) for one in Path("/proc/self/fd").iterdir())
+        held: list[int] = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, hard))
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            for _ in range(spare):
+                os.close(held.pop())
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for handle in held:
+                os.close(handle)
+
+    return exhausted
 
 
 @pytest.fixture(scope="session")

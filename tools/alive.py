@@ -6,21 +6,28 @@ import functools
 import os
 from pathlib import Path
 
+from toolcrib.contract.passing import raise_passing
+
 
 @functools.cache
 def boot() -> str:
-    """Return the id of the machine's current boot; "" if unknown (not Linux)."""
+    """Return the id of the machine's current boot; "" if unknown (not Linux). Raises OSError if no file can be opened now."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
+    except OSError as error:
+        raise_passing(error)
         return ""
 
 
 def started(pid: int) -> str | None:
-    """Return a process's start time, in ticks since the boot; None if it has ended, even if unreaped (or without Linux)."""
+    """Return a process's start time, in ticks since the boot; None if it has ended, even if unreaped (or without Linux).
+
+    Raises OSError if no file can be opened now.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
+    except OSError as error:
+        raise_passing(error)  # otherwise a living process would count as ended
         return None
     return None if fields[0] in (b"Z", b"X") else fields[19].decode()
 

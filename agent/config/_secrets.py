@@ -9,6 +9,8 @@ from pathlib import Path
 
 from agent.config._paths import config_path
 from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.passing import raise_passing
+from toolcrib.contract.paths import real_path
 from toolcrib.contract.regex import Regex
 
 _MAX_BYTES = 64_000
@@ -71,11 +73,12 @@ def read_secrets(folder: str | Path | None = None) -> Secrets:
 
 def values_in(folder: str | Path) -> Secrets:
     """Return everything in ``secrets.env`` that may be a secret, for redaction only: also if others may read the file, and
-    from invalid lines. Empty if the file cannot be opened.
+    from invalid lines. Empty if the file cannot be opened. Raises OSError if no file can be opened now.
     """
     try:
         lines = secrets_path(folder).read_bytes()[:_MAX_BYTES].decode("utf-8", "replace").splitlines()
-    except OSError:
+    except OSError as error:
+        raise_passing(error)  # otherwise the secrets would not be redacted
         return Secrets({})
     found = {}
     for number, line in enumerate(map(str.strip, lines), 1):
@@ -95,7 +98,7 @@ def write_secret(name: str, value: str, folder: str | Path | None = None) -> Pat
     from agent.config._files import locked, write_private
     from agent.policy.self_protection import refuse_below
 
-    file = secrets_path(folder).resolve()
+    file = real_path(secrets_path(folder))
     refuse_below([secrets_path(folder).parent, file.parent], "storing a key")
     if not is_secret(value):
         raise ConfigError("this is not a key: it is empty, or has spaces, quotes or special characters in it")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.passing import raise_passing
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.types import Json
 from tools.environments.own_files import NONE, OwnFiles
@@ -75,8 +76,8 @@ def read_instructions(
 ) -> Sequence[InstructionFile]:
     """Return the instruction files for ``folder``, the root's first. Empty files are left out.
 
-    ``redact`` removes secrets from a text. Hard links to ``own`` files are not read. Raises nothing: a file that can't be read
-    has a ``fault``.
+    ``redact`` removes secrets from a text. Hard links to ``own`` files are not read. A file that can't be read has a
+    ``fault``. Raises OSError only if no folder can be opened now.
     """
     root = project_root(folder, project_dir)
     steps = folder.relative_to(root).parts if folder != root else ()
@@ -84,7 +85,8 @@ def read_instructions(
     left = ALL_BYTES
     try:
         handle = os.open(root, _FLAGS | os.O_DIRECTORY)
-    except OSError:
+    except OSError as error:
+        raise_passing(error)
         return ()
     try:
         for depth in range(len(steps), -1, -1):  # nearest first, so that it keeps its room

@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 from agent.conversation.waiting import parked_runs, tickets_of
 from agent.events import TicketReminder
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.passing import is_passing
 from toolcrib.contract.store import Store
 
 
@@ -59,3 +61,8 @@ def knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic: 
     """Call ``heard`` with a signal's topic in its event loop, from any thread. Does nothing if the loop is closed."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(heard, topic)
+
+
+def is_only_retried(error: Exception) -> bool:
+    """Return whether a session is retried after an error that its users are not shown: this machine was short of resources."""
+    return is_passing(error) and not isinstance(error, ToolcribError)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import record_answer, topic_of
-from agent.conversation.hosting import knock, remind, settled, take_over
+from agent.conversation.hosting import is_only_retried, knock, remind, settled, take_over
 from agent.conversation.lineage import session_id_of
 from agent.conversation.waiting import has_news, has_work, parked_runs
 from agent.desk.request import SessionRequest
@@ -264,8 +264,9 @@ class SessionManager:
             self._again.discard(session_id)  # otherwise it would fail at once again
             self._failed.add(session_id)  # so that late signals about earlier messages do not wake it
             _log.error("session %s could not continue: %s", session_id[:12], error, exc_info=not isinstance(error, ToolcribError))
-            self._tell(self._done, session_id, error)
-            if isinstance(error, StoreFailed) and not isinstance(error, LeaseLost):
+            if not (passes := is_only_retried(error)):
+                self._tell(self._done, session_id, error)
+            if passes or (isinstance(error, StoreFailed) and not isinstance(error, LeaseLost)):
                 asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._wake, session_id)
         finally:
             del self._driving[session_id]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 
 from agent.config import BrokenConfig, PlatformConfig
@@ -16,10 +18,12 @@ from toolcrib.contract.errors import (
     Overloaded,
     ProviderError,
     RateLimited,
+    StoreFailed,
     StreamBroken,
     ToolcribError,
     ToolError,
 )
+from toolcrib.contract.passing import is_passing
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.store import Store
 
@@ -97,6 +101,17 @@ def _has_our_words(error: ToolcribError) -> bool:
     is_told = type(error) is ProviderError or isinstance(error, _TOLD)
     cause = error.__cause__
     return is_ours and not is_told and (not isinstance(cause, ToolcribError) or _has_our_words(cause))
+
+
+@contextmanager
+def retried_if_passing() -> Iterator[None]:
+    """Raise StoreFailed for a fault of this machine that passes: platforms and the mailbox retry after StoreFailed."""
+    try:
+        yield
+    except Exception as error:
+        if is_passing(error) and not isinstance(error, StoreFailed):
+            raise StoreFailed(f"this machine is short of files, memory or threads: {logged(error)}") from error
+        raise
 
 
 async def is_owners(store: Store, session_id: str) -> bool:

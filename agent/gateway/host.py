@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from agent.config import Config, PlatformConfig, secret, secrets_path, state_dir
 from agent.gateway.admission import Admission, Admitted, is_nobodys
 from agent.gateway.commands import takes_back
+from agent.gateway.failures import retried_if_passing
 from agent.gateway.forms import body_of, inbound_json
 from agent.gateway.pairing import Pairings
 from toolcrib.contract.chat import Chat, Inbound, Press
@@ -68,7 +69,8 @@ class GatewayHost:
 
     async def receive(self, message: Inbound) -> Taken:
         """See toolcrib.chat.Host."""
-        taken = await self._received(message)
+        with retried_if_passing():
+            taken = await self._received(message)
         self.counts["refused" if taken == "limited" else taken] += 1
         return taken
 
@@ -146,11 +148,12 @@ class GatewayHost:
         """See toolcrib.chat.Host."""
         if _is_forged(press.chat, press.user):
             return ""
-        who = await self._admission.admit(press.chat, press.user, press.roles, press.locked)
-        if not isinstance(who, Admitted):
-            await self._admission.refuse(press.chat, press.user, who)
-            return ""
-        return await self._parts.questions.pressed(press, who)
+        with retried_if_passing():
+            who = await self._admission.admit(press.chat, press.user, press.roles, press.locked)
+            if not isinstance(who, Admitted):
+                await self._admission.refuse(press.chat, press.user, who)
+                return ""
+            return await self._parts.questions.pressed(press, who)
 
     async def listens(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
         """See toolcrib.chat.Host."""

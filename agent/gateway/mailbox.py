@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agent.config import PlatformConfig
 from agent.gateway.admission import Admission, Admitted
 from agent.gateway.commands import ChatCommands, in_room, takes_back
-from agent.gateway.failures import error_text, logged
+from agent.gateway.failures import error_text, logged, retried_if_passing
 from agent.gateway.forms import body_of, inbound_of
 from agent.gateway.logs import work_on
 from agent.gateway.messages import told_of
@@ -170,11 +170,12 @@ class Mailbox:
             return False
 
     async def _take(self, mail: Mail) -> None:
-        """Handle a message. Errors are shown in the chat; a message stays waiting only if the store fails. Raises StoreFailed."""
+        """Handle a message. Errors are shown in the chat; a message stays waiting only after StoreFailed, which it raises."""
         message = inbound_of(mail.body)
         message = replace(message, at=min(mail.at, message.at + _SKEW) if message.at else mail.at)  # at most its arrival
         try:
-            said = await self._handle(message)
+            with retried_if_passing():
+                said = await self._handle(message)
         except StoreFailed:
             raise
         except Exception as error:  # noqa: BLE001 - an unanswerable message must not block the others

@@ -10,6 +10,7 @@ from agent.gateway.forms import one_line
 from toolcrib.contract.chat import Attachment, Inbound, Platform
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import IMAGE_BYTES, MEDIA_TYPES, Image
+from toolcrib.contract.passing import raise_passing
 from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
@@ -44,8 +45,10 @@ class Media:
                 else:
                     notes.append(await self._stored(session_id, name, data))
             except ToolcribError as error:
+                raise_passing(error)
                 refused.append(f"{said}: {error}")
             except Exception as error:  # noqa: BLE001 - foreign code: the text is answered anyway
+                raise_passing(error)  # the whole message is retried
                 _log.warning("a file from %s was not accepted: %s", self._platform.name, error)
                 refused.append(f"{said}: it could not be downloaded")
         if (more := len(message.attachments) - _MOST) > 0:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agent.policy.self_protection import is_outside
+from toolcrib.contract.passing import raise_passing
 
 _CREDENTIALS = struct.Struct("3i")
 _SO_PEERPIDFD = 77
@@ -20,7 +21,7 @@ class LocalPeer:
     """The process that connected, or that listens, even if it passed its descriptor on. ``uid`` is its account."""
 
     def __init__(self, link: socket.socket) -> None:
-        """Raise OSError if the kernel does not report the process."""
+        """Raise OSError if the kernel does not report the process, or no descriptor is left."""
         self._pid, self.uid, _ = _CREDENTIALS.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         self._pidfd = _pidfd(link, self._pid)
 
@@ -50,8 +51,10 @@ def _pidfd(link: socket.socket, pid: int) -> int:
         return link.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
     except ProcessLookupError:
         return -1
-    except OSError:  # an older kernel
+    except OSError as error:  # an older kernel
+        raise_passing(error)
         try:
             return os.pidfd_open(pid)
-        except (AttributeError, OSError):
+        except (AttributeError, OSError) as second:
+            raise_passing(second)
             return -1

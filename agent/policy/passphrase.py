@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from agent.config import state_dir
 from agent.policy.self_protection import refuse_below_any
 from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.passing import raise_passing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,11 +57,14 @@ def set_passphrase(text: str) -> None:
 
 
 def is_right(text: str) -> bool:
-    """Return whether this is the passphrase; False if none is set, or the file can't be read."""
+    """Return whether this is the passphrase; False if none is set, or the file can't be read. Raises OSError if no file can be
+    opened now.
+    """
     try:
         kept = json.loads(passphrase_path().read_bytes())
         return hmac.compare_digest(_hash(text, bytes.fromhex(kept["salt"])), bytes.fromhex(kept["scrypt"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise_passing(error)
         return False
 
 

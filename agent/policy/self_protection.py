@@ -13,7 +13,6 @@ process without a session's shell above it belongs to an unknown session, which 
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import logging
 import os
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolcrib.contract.errors import Denied
+from toolcrib.contract.passing import raise_passing
+from toolcrib.contract.paths import real_path
 
 if TYPE_CHECKING:
     from agent.config import Config
@@ -40,7 +41,7 @@ def folders_of(config: Config) -> list[Path]:
     """Return the folders that a session of this configuration uses."""
     from agent.config import state_dir
 
-    return list(dict.fromkeys([config.path.parent, config.path.resolve().parent, state_dir()]))
+    return list(dict.fromkeys([config.path.parent, real_path(config.path).parent, state_dir()]))
 
 
 def marks_of(folders: Iterable[Path]) -> str:
@@ -65,6 +66,7 @@ class Hold:
                 self._held[folder] = handle
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except OSError as error:
+                raise_passing(error)
                 _log.debug("%s can't be locked: %s", folder, error)
 
     def close(self) -> None:
@@ -144,7 +146,8 @@ def _has_variable(pid: int) -> bool:
     """Return whether a process started with the variable of commands. Processes of other accounts can't be read."""
     try:
         return f"\0{BELOW}=".encode() in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
+    except OSError as error:
+        raise_passing(error)
         return False
 
 
@@ -176,18 +179,21 @@ def _parent(pid: int) -> int:
     """Return the parent of a process, 0 if that is outside of our process namespace, -1 if it can't be read."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError) as error:
+        raise_passing(error)
         return -1
 
 
 def _holders() -> Mapping[int, set[FolderId]]:
     """Return the files that each process holds shared locks on, from the kernel; {} if it does not report them."""
     found: dict[int, set[FolderId]] = {}
-    with contextlib.suppress(OSError):
+    try:
         for line in _LOCKS.read_text("ascii", "replace").splitlines():
             fields = line.split()
             if fields[1:4:2] == ["FLOCK", "READ"]:
                 found.setdefault(int(fields[4]), set()).add(_file_number(fields[5].split(":")))
+    except OSError as error:
+        raise_passing(error)
     return found
 
 
@@ -200,7 +206,8 @@ def _is_held(folder: Path) -> bool:
     """Return whether any process holds a lock on the folder. Some file systems report a folder's number in two ways."""
     try:
         handle = os.open(_there(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        raise_passing(error)
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from agent.store import _damage, _locking, _schema
 from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.passing import is_passing, shortage
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +31,9 @@ BUSY_SECONDS = 10.0
 
 _CREATING = threading.Lock()
 """Closing any handle of a file drops all its POSIX locks, SQLite's too, so no thread may connect while the file is created."""
+
+
+_LATER = "this machine is short of files, memory or processes: close other programs, then retry"
 
 
 def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[Path] = ()) -> sqlite3.Connection:
@@ -84,6 +88,8 @@ def _mend(path: Path, error: OSError) -> str:
     folder = next((each for each in path.parents if each.exists()), path.parent)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"free space in {folder}, or {_schema.ELSEWHERE}"
+    if is_passing(error):
+        return _LATER
     return f"make its folder writable ({folder}), or {_schema.ELSEWHERE}"
 
 
@@ -160,6 +166,8 @@ def explained(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreFai
             return _damage.damaged(path, [str(error)])
         case _ if str(error).startswith(_UNREADABLE):
             return _damage.damaged(path, [str(error)[:200]])
+        case _ if short := shortage():
+            why = f"can't be used now ({short}); {_LATER}"
         case sqlite3.SQLITE_FULL:
             why = _FULL
         case sqlite3.SQLITE_IOERR if _is_full(path.parent):

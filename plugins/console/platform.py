@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import json
 import os
@@ -18,6 +19,7 @@ from agent.policy.local_peer import LocalPeer
 from plugins.console.place import LINE_BYTES, bound, inode, next_line, packed, private_folder, socket_path
 from toolcrib import StoreFailed
 from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits, settings_of, without_controls
+from toolcrib.contract.passing import shortage
 
 if TYPE_CHECKING:
     import socket
@@ -152,8 +154,14 @@ class ConsolePlatform:
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link: socket.socket = writer.get_extra_info("socket")
-        peer = LocalPeer(link)
-        terminal = ConsoleConnection(writer, peer, _account(peer.uid))
+        try:
+            peer = LocalPeer(link)
+            user = _account(peer.uid)
+        except OSError as error:
+            writer.write(packed({"problem": f"this terminal can't be identified now: {error.strerror}; connect again later"}))
+            writer.close()
+            return
+        terminal = ConsoleConnection(writer, peer, user)
         try:
             while (line := await next_line(reader)) != b"":
                 if line is None:
@@ -162,6 +170,8 @@ class ConsolePlatform:
                     break
         except (ValueError, KeyError, TypeError, RecursionError, ConnectionError) as error:
             terminal.write_line(problem=f"invalid input: {error}")
+        except OSError as error:
+            terminal.write_line(problem=f"the gateway can't continue this connection: {error.strerror}; connect again later")
         finally:
             self._leave(terminal)
             peer.close()
@@ -251,8 +261,11 @@ def _unset() -> str:
 
 
 def _account(uid: int) -> str:
-    """Return the name of an account."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid) if uid != os.getuid() else "me"
+    """Return the name of an account. Raises OSError if it can't be looked up now."""
+    for is_last in (False, True):
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except KeyError:  # also if no files can be opened
+            if not is_last and (short := shortage()):
+                raise OSError(errno.EMFILE, short) from None
+    return str(uid) if uid != os.getuid() else "me"

@@ -22,6 +22,7 @@ from plugins.email.smtp import SmtpAccount, check_account, submit
 from plugins.email.writing import id_of, mail_of
 from toolcrib import ConfigError, StoreFailed, ToolcribError
 from toolcrib.chat import Attachment, Host, NotSent, Outbound, Traits
+from toolcrib.contract.passing import raise_passing
 from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Recent, keep_receiving, listening_at, server_of
 
@@ -275,6 +276,7 @@ class EmailPlatform:
             files = [await asyncio.to_thread(file.path.read_bytes) for file in out.files]
             raw = await asyncio.to_thread(mail_of, out, ours, message_id, link, files)
         except (OSError, ValueError) as error:  # a file that is gone, an invalid address
+            raise_passing(error)
             raise NotSent(f"it can't be sent as a mail: {type(error).__name__}", for_good=True) from error
         await submit(self._smtp, ours, out.chat.id, raw)
         return message_id

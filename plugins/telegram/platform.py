@@ -13,6 +13,7 @@ from plugins.telegram.writing import html_of, html_of_plain, units
 from toolcrib import ConfigError, StoreFailed, ToolcribError
 from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, OutFile, Traits
 from toolcrib.contract.dataclass import replace
+from toolcrib.contract.passing import raise_passing
 from toolcrib.contract.regex import Regex
 from toolcrib.platforms import BotPlatform, button_data, keep_receiving
 
@@ -165,6 +166,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
         except TelegramError as error:
             raise not_sent(error, is_partly_shown=bool(shown)) from error
         except (OSError, ValueError) as error:  # a file that is gone, an id of another platform
+            raise_passing(error)
             raise NotSent(str(error), for_good=True) from error
 
     async def _show(self, out: Outbound, text: str, shown: list[Message]) -> str:

@@ -14,6 +14,7 @@ from plugins.xmpp.link import XmppLink
 from plugins.xmpp.writing import sendable
 from toolcrib import ToolcribError
 from toolcrib.chat import NotSent, OutFile
+from toolcrib.contract.passing import raise_passing
 from toolcrib.platforms import is_loopback
 
 _SECONDS = 60.0
@@ -36,6 +37,7 @@ class XmppFiles:
         try:
             data = await asyncio.to_thread(file.path.read_bytes)
         except OSError as error:
+            raise_passing(error)
             raise NotSent(f"{file.name} no longer exists", for_good=True) from error
         place, headers, url = await self._slot(sendable(file.name), len(data), file.media_type)
         if not place.startswith("https://") and not is_loopback(urlsplit(place).hostname or ""):
@@ -97,6 +99,7 @@ class XmppFiles:
 async def _is_public(host: str, port: int) -> bool:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
+    except OSError as error:
+        raise_passing(error)
         return False
     return bool(found) and all(ipaddress.ip_address(one[4][0]).is_global for one in found)

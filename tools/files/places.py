@@ -16,6 +16,8 @@ from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.effects import DeletesFile, ReadsFile, WritesFile
 from toolcrib.contract.environment import FileInfo
 from toolcrib.contract.errors import ExecutionFailed, Internal, InvalidArguments, NotFound, StoreFailed
+from toolcrib.contract.passing import is_passing
+from toolcrib.contract.paths import real_path
 from toolcrib.contract.suggest import near
 from tools.artifacts import name_of
 
@@ -57,7 +59,7 @@ class HostFiles:
         return [info for info in found if info is not None]
 
     async def resolve(self, path: str) -> str:
-        return str(Path(path).resolve())  # noqa: ASYNC240 - as above
+        return str(real_path(path))
 
 
 def _kind(mode: int) -> Literal["file", "dir", "link", "other"]:
@@ -69,13 +71,13 @@ def _kind(mode: int) -> Literal["file", "dir", "link", "other"]:
 
 
 def is_spilled(ctx: ToolCallContext, path: str) -> bool:
-    """Return whether ``path``, links followed, is in the spill folder of this machine."""
-    if not path.startswith("/"):
-        return False
-    try:
-        return Path(path).resolve().is_relative_to(ctx.spill_dir.resolve())
-    except OSError:
-        return False
+    """Return whether ``path``, links followed, is in the spill folder of this machine.
+
+    Only a path whose name is below that folder is followed here: others belong to the environment, perhaps on another machine.
+    """
+    folder = real_path(ctx.spill_dir)
+    named = Path(os.path.normpath(path))
+    return any(named.is_relative_to(one) for one in (ctx.spill_dir, folder)) and real_path(path).is_relative_to(folder)
 
 
 async def located(ctx: ToolCallContext, path: str) -> str:
@@ -102,6 +104,8 @@ async def resolve(files: Files, path: str) -> str:
     try:
         return await files.resolve(path)
     except OSError as error:
+        if is_passing(error):
+            raise ExecutionFailed(f"{path} can't be followed now: {error.strerror or error}; retry later") from error
         raise InvalidArguments(f"path: {path} can't be followed: {error.strerror or error}") from error
 
 

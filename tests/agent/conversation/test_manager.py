@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from agent.api import Crib, assemble
+from agent.conversation import manager as module
 from agent.conversation.answers import topic_of
 from agent.conversation.manager import SessionManager
 from agent.conversation.session import Session
@@ -102,6 +104,24 @@ async def test_an_interrupt_ends_one_run_and_its_own_message_is_answered(house: 
         assert session_id is not None
         assert await house.texts(session_id) == ["one", "", "two", "re two", "three", "re three"]  # "": the interrupted reply
     assert house.came == ["", "re two", "re three"]
+
+
+async def test_a_run_that_this_machine_is_too_busy_for_is_retried(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.02)
+    faults = [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread"), MemoryError()]
+    answers = Echo.stream_turn
+
+    async def answer(model: Echo, on_event: OnEvent) -> ProviderTurn:
+        if faults:
+            raise faults.pop()
+        return await answers(model, on_event)
+
+    monkeypatch.setattr(Echo, "stream_turn", answer)
+    house.may.set()
+    async with house.manager() as manager:
+        await manager.say("chat", "one")
+        await house.until(lambda: house.came)
+    assert (house.came, faults) == (["re one"], [])
 
 
 async def test_what_waits_at_the_end_is_answered_by_the_next_process(house: House) -> None:

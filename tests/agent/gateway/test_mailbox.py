@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
 
+from agent.conversation.manager import SessionManager
 from agent.gateway import mailbox as module
 from tests.agent.gateway.conftest import OWNED, House, Parrot, line_of
 from toolcrib import ProviderTurn, StoreFailed
@@ -99,6 +101,35 @@ async def test_a_store_that_fails_takes_nothing_and_keeps_what_it_has(house: Hou
         monkeypatch.setattr(house.store.mail, "done", sometimes)
         await house.platform.says("hello", message_id="1")
         await house.until(lambda: not failures and house.platform.texts() == ["re hello"])
+    assert house.asked == ["hello"]
+
+
+@pytest.mark.parametrize(
+    "fault", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread"), MemoryError()], ids=repr
+)
+async def test_a_fault_that_passes_refuses_no_message(house: House, monkeypatch: pytest.MonkeyPatch, fault: Exception) -> None:
+    monkeypatch.setattr(module, "_PAUSE", 0.02)
+    faults = [fault] * 4
+    arrived = house.store.mail.arrived
+
+    def failing_or(work: Any) -> Any:
+        def call(*args: Any, **more: Any) -> Any:
+            if faults:
+                raise faults.pop()
+            return work(*args, **more)
+
+        return call
+
+    monkeypatch.setattr(house.store.mail, "arrived", failing_or(arrived))
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        for _ in range(2):
+            with pytest.raises(StoreFailed, match="short of files, memory or threads"):
+                await house.platform.says("hello", message_id="1")
+        monkeypatch.setattr(house.store.mail, "arrived", arrived)
+        monkeypatch.setattr(SessionManager, "say_in", failing_or(SessionManager.say_in))
+        await house.platform.says("hello", message_id="1")
+        await house.until(lambda: not faults and house.platform.texts() == ["re hello"])
     assert house.asked == ["hello"]
 
 

@@ -10,8 +10,8 @@ import os
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,21 @@ async def test_what_is_no_socket_is_left_alone(house: ConsoleHouse) -> None:
     async with house.gateway() as gateway:
         assert "is not a socket" in gateway.lines[0].problem
     assert house.path.read_text() == "somebody's notes"
+
+
+async def test_a_terminal_that_can_t_be_identified_now_is_told_so_and_is_nobody_else(
+    house: ConsoleHouse, no_files: Callable[..., AbstractContextManager[None]]
+) -> None:
+    async with house.running(getpass.getuser()):
+        with socket.socket(socket.AF_UNIX) as link:
+            link.setblocking(False)
+            loop = asyncio.get_running_loop()
+            with no_files(spare=1):  # for the accepted connection
+                await loop.sock_connect(link, str(house.path))
+                async with asyncio.timeout(30):
+                    told = json.loads(await loop.sock_recv(link, 4096))
+        assert told == {"problem": "this terminal can't be identified now: Too many open files; connect again later"}
+        await house.answered()
 
 
 @asynccontextmanager

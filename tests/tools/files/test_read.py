@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib import ExecutionFailed, InvalidArguments, NotFound, ReadsFile
-from tools.files.places import HostFiles
+from toolcrib import ExecutionFailed, InvalidArguments, NotFound, ReadsFile, ToolCall
+from toolcrib.contract.context import mint_context
+from tools.files.places import HostFiles, is_spilled
 from tools.redact import Redactor
 
 
@@ -175,6 +176,16 @@ def test_spilled_results_are_read_from_this_machine(call, tmp_path: Path, monkey
     monkeypatch.setattr(call.scope, "open_environment", lambda: pytest.fail("the environment was asked"))
     assert call("read_file", path=str(spilled)).data["content"] == "all of it"
     assert call("read_file", path=str(call.scope.spill_dir)).data["entries"] == ["c0.txt"]
+
+
+def test_only_a_path_of_the_spill_folder_is_followed_on_this_machine(call, tmp_path: Path) -> None:
+    (tmp_path / "led").symlink_to(call.scope.spill_dir)
+    (tmp_path / "loop").symlink_to("loop")
+    (call.scope.spill_dir / "out").symlink_to(tmp_path)
+    ctx = mint_context(ToolCall("c1", "read_file", {}), call.scope)
+    assert is_spilled(ctx, f"{call.scope.spill_dir}/c0.txt")
+    for path in (f"{tmp_path}/led/c0.txt", f"{tmp_path}/loop", f"{call.scope.spill_dir}/out/x", f"{call.scope.spill_dir}/../x"):
+        assert not is_spilled(ctx, path)
 
 
 def test_a_spilled_result_has_no_second_name(call, tmp_path: Path) -> None:

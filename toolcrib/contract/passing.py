@@ -1,0 +1,44 @@
+"""Faults of this machine that pass: a retry may succeed, and they say nothing about what was asked."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+_NUMBERS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS})
+"""Too many open files, here or on the machine; no memory; too many processes or threads; no buffers."""
+
+_FILES = 5
+"""Files that a library may open at the same time: SQLite opens a database with its log, an account's lookup several files."""
+
+
+def is_passing(error: BaseException | None) -> bool:
+    """Return whether the error, or one that led to it, means that this machine is short of files, memory, processes or
+    threads now.
+    """
+    while error is not None:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _NUMBERS):
+            return True
+        if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+            return True
+        error = error.__cause__ or error.__context__  # a library may cut the first
+    return False
+
+
+def shortage() -> str:
+    """Return the system's message if a library can't open its files now, or "". Some libraries hide the error's number."""
+    opened: list[int] = []
+    try:
+        opened.extend(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_FILES))
+    except OSError as error:
+        return (error.strerror or "") if is_passing(error) else ""
+    finally:
+        for handle in opened:
+            os.close(handle)
+    return ""
+
+
+def raise_passing(error: BaseException) -> None:
+    """Raise the error again if it passes, so that no handler takes it for a fact, such as a missing file."""
+    if is_passing(error):
+        raise error
