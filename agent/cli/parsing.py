@@ -28,6 +28,8 @@ _BELONGS: Mapping[str, str] = {
     **dict.fromkeys(("-m", "--model"), "toolcrib chat --model NAME; as the default: toolcrib config set model.name NAME"),
 }
 """Options that users write before a command, with the command that has them."""
+_TASKS = ("--goal", "--message", "--objective", "--prompt", "--query", "--task", "-p", "-q")
+"""Options of other programs for the task itself."""
 _ELSEWHERE: Mapping[str, str] = {
     "ask": _ONE_TASK,
     "continue": _CONTINUES,
@@ -86,6 +88,8 @@ class CommandParser(argparse.ArgumentParser):
             return f"too many words: {' '.join(words)}"
         if self.prog == "toolcrib" and option in _BELONGS:
             return f"{option} needs a command: {_BELONGS[option]}"
+        if self.prog in ("toolcrib run", "toolcrib chat") and option in _TASKS:
+            return f'unknown option {option}; write the task without an option: {self.prog} "..."'
         alike = near(option, list(self._options())) if option.startswith("--") else []
         return f"unknown option {option}" + (f"; did you mean {alike[0]}?" if alike else "")
 

@@ -53,17 +53,28 @@ def join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
 
 
+_RARE = 2
+"""Most sections with the same name that still make one of them a likely meaning."""
+
+
 def suggest(name: str, key: str, fields: Collection[str]) -> str:
-    """Suggest a name for the unknown ``name`` below ``key``, where ``fields`` are known."""
+    """Suggest a name for the unknown ``name`` below ``key``, where ``fields`` are known.
+
+    In a section, its own names come before the same name in another section.
+    """
+    inside = ".".join(key.split(".")[:2]) if key.startswith("profiles.") else ""
     elsewhere = [other for other in all_keys() if other.rpartition(".")[2] == name]
     elsewhere.sort(key=lambda other: "." in other)  # top-level keys come first
-    alike = near(name, fields)
-    if elsewhere and not elsewhere[0].startswith(("platforms.*", "users.*")):
-        inside = ".".join(key.split(".")[:2]) if key.startswith("profiles.") else ""
-        return f"did you mean {join(inside, elsewhere[0])}?"
-    if alike:
+    is_usual = bool(elsewhere) and not elsewhere[0].startswith(("platforms.*", "users.*"))
+    same = f"did you mean {join(inside, elsewhere[0]) if is_usual else elsewhere[0]}?" if elsewhere else ""
+    if is_usual and (key == inside or elsewhere[0] == name):
+        return same
+    if alike := near(name, fields):
         return f"did you mean {join(key, alike[0])}?"
-    return f"did you mean {elsewhere[0]}?" if elsewhere else f"expected one of {', '.join(fields)}"
+    if key == inside and same:
+        return same
+    is_rare = is_usual and len([other for other in elsewhere if not {"*", "["}.intersection(other)]) <= _RARE
+    return f"expected one of {', '.join(fields)}{f'; or {same}' if is_rare else ''}"
 
 
 def find_key(text: str) -> tuple[tuple[str, ...], Any]:

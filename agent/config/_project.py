@@ -108,7 +108,7 @@ def _narrowed(config: Config, file: Path, data: bytes) -> Config:
         config = replace(replaced(config, parts, value), origins={**config.origins, key: f"project {where}"})
     more = len(notices) - MAX_NOTICES
     shown = (*notices[:MAX_NOTICES], f"{file}: and {more} more like these") if more > 0 else tuple(notices)
-    return replace(config, notices=shown)
+    return replace(config, notices=(*config.notices, *shown))
 
 
 def _refuse_aliases(node: Any, file: Path) -> None:

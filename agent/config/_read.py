@@ -33,6 +33,7 @@ _NO_KEYS = (
     "this looks like an API key, which does not belong here: put it into an environment variable or into the file secrets.env "
     "beside this one (chmod 600), and name the variable here, as model.api_key_env does"
 )
+_HOME = '; if you mean your home folder, write "~" in quotes'
 NOT_IN_PROFILES = frozenset(["profiles", "command_allowlist", "plugins.trusted_projects"])
 
 
@@ -122,7 +123,7 @@ def read_node(node: Any, path: Path, profile: str = "", laid: Collection[int] = 
         key: f"profile {profile} {path}:{given.line}" if given.laid else f"{path}:{given.line}"
         for key, given in reader.given.items()
     }
-    return replace(config, path=path, profile=profile, origins=origins)
+    return replace(config, path=path, profile=profile, origins=origins, notices=tuple(reader.notices))
 
 
 def parse_node(data: bytes, path: Path) -> Any:
@@ -161,6 +162,7 @@ class ConfigReader:
         self.path = path
         self.faults: list[ConfigFault] = []
         self.given: dict[str, Given] = {}
+        self.notices: list[str] = []
         self._laid = laid
         self._profile = ""
 
@@ -217,6 +219,9 @@ class ConfigReader:
             return self.section(node, typing.cast("type[Any]", hint), key)
         origin, args = typing.get_origin(hint), typing.get_args(hint)
         if origin is types.UnionType:
+            if args[0] is str and _is_tilde(node):
+                text = f"~ alone means null in YAML, so the default applies{_HOME}; else write null"
+                self.notices.append(str(ConfigFault(self.path, node.start_mark.line + 1, key, text)))
             return None if _is_null(node) else self._typed(node, args[0], key, expect)
         if origin is tuple:
             return self._list(node, args[0], key, expect)
@@ -284,6 +289,7 @@ class ConfigReader:
             value = float(value) if abs(value) < 1e15 else math.inf
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             hint_text = "; put it in quotes" if hint is str and tag in ("int", "float", "bool", "timestamp") else ""
+            hint_text = _HOME if hint is str and _is_tilde(node) else hint_text
             got = _kind(node) if value is None else "a number that is not finite"
             self.fault(node, key, f"expected {expect}, got {got}{hint_text}")
             return None
@@ -337,6 +343,10 @@ def _is_list(node: Any) -> bool:
 def _is_null(node: Any) -> bool:
     """Return whether the node is an explicit ``null`` or ``~``."""
     return bool(node.tag == f"{_TAG}null" and node.value)
+
+
+def _is_tilde(node: Any) -> bool:
+    return _is_null(node) and node.value == "~"
 
 
 def is_blank(node: Any) -> bool:

@@ -17,6 +17,7 @@ from agent.config import (
     find_key,
     load_config,
     parse_config,
+    parse_value,
     set_value,
     unset_value,
     value_at,
@@ -34,6 +35,53 @@ def faults(text: str) -> list[tuple[str, str]]:
     with pytest.raises(BrokenConfig) as caught:
         parsed(text)
     return [(fault.key, fault.text) for fault in caught.value.faults]
+
+
+# -- values ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["terminal: {cwd: ~}", "store: {path: ~}", "profiles: {a: {terminal: {cwd: ~}}}"])
+def test_a_tilde_alone_is_noticed_because_yaml_reads_it_as_null(text: str) -> None:
+    config = parsed(text)
+    (notice,) = config.notices
+    assert notice.startswith("config.yaml:1: ")
+    assert "~ alone means null" in notice
+    assert '"~" in quotes' in notice
+    assert (config.terminal.cwd, config.store.path) == (None, None)
+
+
+@pytest.mark.parametrize("text", ["terminal: {cwd: null}", 'terminal: {cwd: "~"}', "terminal: {cwd: ~/x}", "terminal: ~"])
+def test_other_forms_of_null_and_home_are_meant(text: str) -> None:
+    assert parsed(text).notices == ()
+
+
+def test_a_tilde_where_null_is_wrong_is_a_fault_with_the_same_advice() -> None:
+    [(key, text)] = faults("sandbox: {write: [~, /x]}")
+    assert key == "sandbox.write[0]"
+    assert 'got nothing; if you mean your home folder, write "~" in quotes' in text
+
+
+def test_a_typed_tilde_is_the_home_folder() -> None:
+    assert parse_value("~", find_key("terminal.cwd")[1]) == "~"
+    assert parse_value("null", find_key("terminal.cwd")[1]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("memory: {enable: true}", "did you mean memory.enabled?"),
+        ("model: {nmae: x}", "did you mean model.name?"),
+        ("terminal: {timeot: 3}", "did you mean terminal.timeout?"),
+        ("display: {enabled: true}", "expected one of markdown, "),
+        ("terminal: {name: x}", "expected one of backend, "),
+        ("undo: {path: x}", "expected one of enabled, days, max_mb, max_file_mb, required; or did you mean store.path?"),
+        ("timeout: 3", "did you mean tools.timeout?"),
+        ("profiles: {a: {undo: {path: x}}}", "or did you mean profiles.a.store.path?"),
+    ],
+)
+def test_suggestions_come_from_the_same_section_first(text: str, words: str) -> None:
+    [(_key, told)] = faults(text)
+    assert words in told
 
 
 # -- keys ------------------------------------------------------------------------------------------------------------

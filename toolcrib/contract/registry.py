@@ -79,7 +79,7 @@ class ToolRegistry:
         schema: Mapping[str, Json],
         handler: Handler | None,
         check_fn: CheckFn | None = None,
-        requires_env: Sequence[str] = (),
+        requires_env: Sequence[str] | None = (),
         is_async: bool = False,
         description: str = "",
         emoji: str = "",
@@ -122,7 +122,7 @@ class ToolRegistry:
         invoke = bound(handler, where)
         entry = ToolEntry(
             name=name, toolset=text(toolset, f"{where}: toolset"), schema=freeze(function), handler=handler, invoke=invoke,
-            id=id or name, check_fn=check_fn, requires_env=tuple(requires_env), emoji=emoji, kind=kind, validate=validate,
+            id=id or name, check_fn=check_fn, requires_env=tuple(requires_env or ()), emoji=emoji, kind=kind, validate=validate,
             is_async=is_async or (handler is not None and is_async_callable(handler)), parallel_safe=parallel_safe,
             description=description or str(function["description"]), interactive=interactive, repeatable=repeatable,
             timeout=timeout, max_result_chars=max_result_chars, effects=effects, state=tuple(state), module=module, file=file,

@@ -259,7 +259,7 @@ def _pipe(conversation: Conversation, runner: asyncio.Runner, first: str) -> int
     code = OK
     for line in chain([first] if first.strip() else [], sys.stdin or ()):
         with interrupting(conversation.interrupt) as came:
-            going_on = runner.run(conversation.say(line))
+            going_on = runner.run(conversation.say(line.removeprefix("\ufeff")))
         if came:
             return INTERRUPTED
         if conversation.failed:

@@ -95,7 +95,7 @@ def _explained(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) -> 
 def _piped() -> str:
     if sys.stdin is None:
         raise ToolcribError("standard input is closed; pipe the command in, or pass it as COMMAND")
-    return sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n")
+    return sys.stdin.buffer.read().decode("utf-8-sig", "replace").removesuffix("\n")
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------

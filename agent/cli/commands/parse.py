@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import json
 import sys
 from collections.abc import Mapping
@@ -219,4 +220,4 @@ def _tame(text: str) -> str:
 def _stdin() -> bytes:
     if sys.stdin is None:
         raise ToolcribError("standard input is closed; pass the output as TEXT")
-    return sys.stdin.buffer.read()
+    return sys.stdin.buffer.read().removeprefix(codecs.BOM_UTF8)

@@ -69,7 +69,10 @@ def prepared(words: Sequence[str]) -> list[str]:
     """Return the words with each ``-word`` of search and tag rewritten as ``--without=word``, which argparse accepts."""
     if not any(word in ("search", "tag") for word in words):
         return list(words)
-    return [f"--without={word[1:]}" if _OFF.fullmatch(word) and word not in _SHORT else word for word in words]
+    end = words.index("--") if "--" in words else len(words)
+    before = [f"--without={word[1:]}" if _OFF.fullmatch(word) and word not in _SHORT else word for word in words[:end]]
+    off = [f"--without={word[1:]}" for word in words[end:] if _OFF.fullmatch(word)]  # options must precede the "--"
+    return [*before, *off, *(word for word in words[end:] if not _OFF.fullmatch(word))]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

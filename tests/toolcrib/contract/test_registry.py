@@ -91,6 +91,10 @@ def test_no_parameters_means_none(reg: ToolRegistry) -> None:
     assert reg.get_definitions()[0]["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
+def test_no_requires_env_is_empty(reg: ToolRegistry) -> None:
+    assert reg.register("echo", "demo", SCHEMA, echo, requires_env=None).requires_env == ()
+
+
 def test_requires_env_does_not_decide(reg: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """003-2"""
     monkeypatch.delenv("ECHO_KEY", raising=False)

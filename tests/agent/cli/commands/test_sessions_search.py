@@ -71,6 +71,11 @@ def test_what_a_tool_answered_is_told_in_words(run: Any) -> None:
 
 def test_what_cannot_be_searched_for_is_said(run: Any) -> None:
     assert "-port only excludes words; add a word to find" in run("sessions", "search", "-port").err
+    for word in ("-foo", "-foo*", "-h"):
+        err = run("sessions", "search", "--", word).err
+        assert err.startswith(f"toolcrib: {word} only excludes words; add a word to find")
+        assert "--without" not in err
+    assert "'--json'" in run("sessions", "search", "--", "--json").err
     assert "give the words: toolcrib sessions search WORD" in run("sessions", "search").err
     assert "no word to search for in '?!'" in run("sessions", "search", "?!").err
     assert "give one id" in run("sessions", "show", "a", "b").err
