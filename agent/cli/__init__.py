@@ -11,6 +11,8 @@ approval requests at the terminal; ``answering`` and ``parked`` handle parked on
 
 from __future__ import annotations
 
+import contextlib
+
 _OBJECTS = (100_000, 2, 2)
 """Thresholds of the garbage collector. Startup creates nearly that many objects and keeps them all: with Python's own thresholds
 (700, 10, 10) the collector would search them for cycles a hundred times.
@@ -45,6 +47,22 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:  # while the modules are still loading; ``app.run`` reports later interrupts
         print("toolcrib: interrupted", file=sys.stderr)
         return 130
+    except Exception as error:  # noqa: BLE001 - the outermost guard: a user reads one line, and --verbose shows the traceback
+        return _failed(error, words)
     finally:
         if argv is None:
             gc.freeze()  # else Python searches all imported objects for cycles at exit: a quarter of a short command's time
+
+
+def _failed(error: Exception, words: list[str]) -> int:
+    """Report an exception that no command expected, and return the exit code. Modules may be missing: loading may have failed."""
+    import os
+    import sys
+
+    with contextlib.suppress(Exception):  # standard error may be closed too
+        if {"-v", "--verbose"}.intersection(words) or os.environ.get("TOOLCRIB_LOG", "").lower() == "debug":
+            sys.excepthook(type(error), error, error.__traceback__)
+        else:
+            text = "".join(char if char.isprintable() else " " for char in f"{type(error).__name__}: {error}")
+            print(f"toolcrib: failed: {text}\n--verbose shows the traceback", file=sys.stderr)
+    return 1

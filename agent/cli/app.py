@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import io
 import logging
 import os
 import sys
@@ -20,8 +19,10 @@ from agent.cli.hidden import OPTION
 from agent.cli.logs import logging_to_stderr
 from agent.cli.parsing import CommandParser, meant_by
 from agent.cli.signals import Ended, ending_in_order, interrupting
+from agent.cli.streams import prepare_streams, print_json_as_ascii
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ConfigError, ProviderError, ToolcribError
+from toolcrib.contract.paths import real_path, with_home
 
 if TYPE_CHECKING:
     import asyncio
@@ -70,13 +71,11 @@ def run(argv: Sequence[str]) -> int:
     """Run the command line and return the exit code: 0 done, 1 failed, 2 a wrong command line or configuration, 130 interrupted,
     141 if the reader of the output has left. Commands may have others.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # in any locale, no character makes the output fail
+    prepare_streams()
     try:
         with ending_in_order(), ExitStack() as stack:
             code = _run(argv, stack)
-            _flush()
+            sys.stdout.flush()
             return code
     except SystemExit as end:  # argparse exits this way
         return end.code if isinstance(end.code, int) else FAILED
@@ -100,11 +99,6 @@ def run(argv: Sequence[str]) -> int:
         return _without_output(error)
 
 
-def _flush() -> None:
-    if sys.stdout is not None:  # None if the caller closed it before the start
-        sys.stdout.flush()
-
-
 def _is_nowhere() -> bool:
     from pathlib import Path
 
@@ -124,8 +118,7 @@ def _without_output(error: OSError) -> int:
         _say(f"the output cannot be written: {error.strerror}")
     elif error.errno not in _GONE:
         raise error
-    if sys.stdout is not None:  # else Python prints another error when it flushes at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python prints another error when it flushes at exit
     return UNREAD if error.errno == errno.EPIPE else FAILED
 
 
@@ -154,7 +147,10 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
     def run() -> int:
         parser = parser_of(name, command)
         words = command.prepared(after) if hasattr(command, "prepared") else after
-        result = command.run(_reader(parser, is_own=name in known)(words, options))
+        args = _reader(parser, is_own=name in known)(words, options)
+        if getattr(args, "json", False):
+            print_json_as_ascii()
+        result = command.run(args)
         return OK if result is None else int(result)
 
     return run() if name in known else _isolated(name, command, run)
@@ -300,7 +296,7 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed:
     from agent.policy.confirmation import require_confirmed
 
     cwd = getattr(options, "cwd", None)
-    folder = Path("." if cwd and _is_far(options) else cwd or ".").expanduser().resolve()
+    folder = real_path(with_home("." if cwd and _is_far(options) else cwd or "."))
     if not folder.is_dir():
         raise ToolcribError(f"--cwd: {folder} is not a folder")
     file = Path(options.config) if options.config else None

@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
 from agent.providers.endpoint import Endpoint
-from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.errors import ConfigError, ConnectionFailed
+from toolcrib.contract.passing import is_passing
 
 if TYPE_CHECKING:
     import ssl
@@ -101,7 +102,8 @@ class ClientPool:
     def take(self, user: object, endpoint: Endpoint, connect: float, write: float) -> SharedClient:
         """Lend a client of the running loop for this server and these limits (seconds), until ``give_back``.
 
-        Raises ConfigError if the environment's proxy or certificate settings can't be used.
+        Raises ConfigError if the environment's proxy or certificate settings can't be used, and ConnectionFailed if this machine
+        has no more files.
         """
         loop = asyncio.get_running_loop()
         key = (*_server(endpoint), connect, write, _environment(endpoint))
@@ -216,8 +218,12 @@ class ClientPool:
                 transport=_direct(context) if is_direct else None,
                 cookies=_no_cookies(),
             )
-        except (ImportError, ValueError, OSError) as error:
-            raise ConfigError(f"the proxy or certificate settings of the environment are invalid: {error}") from None
+        except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:
+            if is_passing(error):
+                raise ConnectionFailed(f"no connection to {endpoint.server} could be made: {error}") from error
+            from agent.providers._variables import unusable_setting
+
+            raise ConfigError(unusable_setting(error)) from None
 
     def _context(self, endpoint: Endpoint) -> ssl.SSLContext:
         """Return the process's SSL context; for plain HTTP one without certificates, which is quick to make.

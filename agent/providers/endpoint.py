@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from agent.providers.vendor import OPENAI, Vendor
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.regex import Regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +139,16 @@ def without_key(text: str, key: str | None) -> str:
 def is_loopback(host: str) -> bool:
     if host.lower() == "localhost" or host.lower().endswith(".localhost"):
         return True
+    return _is_number(host) and ipaddress.ip_address(host).is_loopback
+
+
+def _is_number(host: str) -> bool:
+    """Return whether a host is an IP address."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        ipaddress.ip_address(host)
     except ValueError:
         return False
+    return True
 
 
 def _checked(base_url: str, source: str, vendor: Vendor) -> str:
@@ -152,6 +160,8 @@ def _checked(base_url: str, source: str, vendor: Vendor) -> str:
         raise ConfigError(f"{source} is not an address: {error}") from None
     if parts.scheme not in _PORTS or not parts.hostname or any(character.isspace() for character in base_url):
         raise ConfigError(f"{source} is {base_url!r}; write a full address, such as http://127.0.0.1:11434/v1")
+    if not (_PLAIN_HOST.fullmatch(parts.hostname) or _is_number(parts.hostname)) or not base_url.isprintable():
+        _check_unusual(base_url, source)
     if "@" in parts.netloc:
         raise ConfigError(f"{source} has a name or password in it; put the key into a variable and name it with --api-key-env")
     path = parts.path.rstrip("/")
@@ -160,6 +170,22 @@ def _checked(base_url: str, source: str, vendor: Vendor) -> str:
     path = path if path.endswith(vendor.root) else path + vendor.root
     path = path or vendor.bare
     return urlunsplit(parts._replace(path=path, fragment=""))
+
+
+_PLAIN_HOST = Regex(r"(?!.*xn--)(?:[a-z0-9_-]{1,63}\.){0,9}[a-z_-][a-z0-9_-]{0,62}", re.IGNORECASE)
+"""Hosts that httpx accepts; it need not be loaded for them."""
+
+
+def _check_unusual(base_url: str, source: str) -> None:
+    """Raise ConfigError if httpx can't use the address."""
+    import httpx
+
+    try:
+        host = httpx.URL(base_url).raw_host.decode("ascii")
+        _ = httpx.URL(base_url).host  # decodes the host
+        host.encode("idna")  # as asyncio does when it looks up the name
+    except (ValueError, httpx.InvalidURL) as error:
+        raise ConfigError(f"{source} is {base_url!r}, which is not a usable address: {error}") from None
 
 
 def same_server(one: str, other: str) -> bool:

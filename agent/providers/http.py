@@ -18,6 +18,7 @@ from agent.providers.clients import ClientPool, SharedClient, shared_clients
 from agent.providers.endpoint import Endpoint, read_key, without_key
 from toolcrib.contract.errors import BadRequest, ConnectionFailed, ProviderError, StreamBroken
 from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.passing import is_passing
 
 if TYPE_CHECKING:
     import httpx
@@ -153,7 +154,7 @@ class HttpClient:
                 return response, (timer.when() or 0.0) - limits.first_byte
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             why = f"no connection in {limits.connect:g} s" if isinstance(error, httpx.ConnectTimeout) else str(error)
-            hint = _hint(self.endpoint, why)
+            hint = _hint(self.endpoint, error, why)
             raise ConnectionFailed(f"could not connect to {server}: {why}; {hint}") from None
         except (TimeoutError, httpx.TimeoutException):
             raise no_reply(limits, server) from None
@@ -161,8 +162,8 @@ class HttpClient:
             raise ConnectionFailed(
                 f"the connection to {server} was lost before it answered: {self.clean(_words(error))}"
             ) from None
-        except httpx.InvalidURL as error:
-            raise BadRequest(f"{server} is not a usable address: {error}") from None
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise BadRequest(f"the address of {server}, or of the proxy to it, is not usable: {error}") from None
 
     async def _refusal(self, reply: Reply) -> ProviderError:
         status, server = reply.status, self.endpoint.server
@@ -276,7 +277,9 @@ class Reply:
             return  # the connection is closed instead of reused, which does no harm
 
 
-def _hint(endpoint: Endpoint, why: str) -> str:
+def _hint(endpoint: Endpoint, error: Exception, why: str) -> str:
+    if is_passing(error):
+        return "this machine is short of files, memory or threads; close other programs, or raise the limits (ulimit -a)"
     if "CERTIFICATE_VERIFY_FAILED" in why:
         return "its certificate is not trusted: check the address, or name your authority's file in SSL_CERT_FILE"
     if endpoint.is_loopback:

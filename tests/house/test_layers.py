@@ -54,7 +54,7 @@ def test_nothing_imports_the_command_line(sources: Sequence[Any]) -> None:
     wrong = [
         f"{source.path}:{line} imports {module}"
         for source in sources
-        if not inside(source.module, "agent.cli") and source.module != "agent.__main__"
+        if not inside(source.module, "agent.cli") and source.module != "toolcrib.__main__"
         for line, module, _ in source.imports
         if inside(module, "agent.cli")
     ]

@@ -10,6 +10,7 @@ from typing import Any
 
 from agent.cli.app import DENIED, FAILED, INTERRUPTED, OK, open_crib
 from agent.cli.options import add_develop_option, add_place_option
+from agent.cli.streams import print_json_as_ascii
 from agent.events import Event, ModelAnswered
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.session import ExecutedCall
@@ -55,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
     from tools.dispatch.json_results import as_json
 
+    if not args.plain:
+        print_json_as_ascii()
     arguments = _arguments(args.args)
     with open_crib(args) as crib:
         if crib.registry.get(args.tool) is None:
@@ -116,9 +119,9 @@ def _read(given: str) -> tuple[str, str]:
         if given == "-" and sys.stdin is None:
             raise ToolcribError("standard input is closed; pipe the arguments in, or pass them as ARGS")
         if given == "-":
-            return sys.stdin.buffer.read().decode("utf-8"), "standard input"
+            return sys.stdin.buffer.read().decode("utf-8-sig"), "standard input"
         if given.startswith("@"):
-            return Path(given[1:]).read_text("utf-8"), given[1:]
+            return Path(given[1:]).read_text("utf-8-sig"), given[1:]
     except OSError as error:
         raise ToolcribError(f"{given[1:]} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

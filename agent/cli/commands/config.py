@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, OK, UNASKED
+from toolcrib.contract.paths import real_path
 
 if TYPE_CHECKING:
     from agent.config import Config
@@ -219,10 +220,9 @@ def _check(args: argparse.Namespace) -> int:
 
 def _edit(args: argparse.Namespace) -> int:
     """Open the user's editor on the file, ask to confirm loosening and redirecting changes, and check it. Needs a terminal."""
-    import os
-    import shlex
     import subprocess
 
+    from agent.cli.screen.external_programs import EDITORS, words_of
     from agent.cli.terminal import controlling_terminal
     from agent.config import BrokenConfig, Config, config_path
     from agent.policy.self_protection import folders_of, refuse_below
@@ -233,9 +233,9 @@ def _edit(args: argparse.Namespace) -> int:
     refuse_below(folders, "editing the configuration")
     with controlling_terminal(folders):
         pass  # raises if there is no terminal
-    if why := _unwritable(file.resolve()):
+    if why := _unwritable(real_path(file)):
         raise ToolcribError(f"{file} cannot be written: {why}; no editor was opened. To use another file: --config FILE")
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    editor = words_of(EDITORS, "vi")
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = file.read_bytes() if file.exists() else None
     try:

@@ -186,10 +186,11 @@ def _begun(file: MemoryFile, before: bytes) -> bytes:
 
 
 def _edited(draft: Path) -> bool:
-    import shlex
     import subprocess
 
-    words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    from agent.cli.screen.external_programs import EDITORS, words_of
+
+    words = words_of(EDITORS, "vi")
     try:
         return subprocess.run([*words, str(draft)], check=False).returncode == 0
     except OSError:

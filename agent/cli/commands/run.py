@@ -7,10 +7,10 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import INTERRUPTED, TIMED_OUT, running_crib
+from agent.cli.app import FAILED, INTERRUPTED, TIMED_OUT, running_crib
 from agent.cli.options import (
     MODEL_HELP,
     add_model_options,
@@ -23,7 +23,7 @@ from agent.cli.options import (
     wants_trace,
 )
 from agent.cli.signals import Ended, interrupting
-from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.errors import Internal, ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
@@ -110,10 +110,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    lines = _json_lines() if args.json else None
     from agent.cli.oneshot import Tally, TaskOutcome
 
-    lines = _json_lines() if args.json else None
     tally = Tally()
+    try:
+        return _to_its_end(args, lines, tally)
+    except Exception as error:
+        if lines is not None:
+            with suppress(OSError):  # the error may be that nothing can be written
+                lines.error(Internal(f"{type(error).__name__}: {error}"))
+                _finish(lines, TaskOutcome("error", "", FAILED), tally)
+        raise
+
+
+def _to_its_end(args: argparse.Namespace, lines: JsonLines | None, tally: Tally) -> int:
+    from agent.cli.oneshot import TaskOutcome
+
     try:
         outcome = _run(args, tally, lines)
     except ToolcribError as error:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+
+from toolcrib.contract.errors import ToolcribError
+
+EDITORS = ("VISUAL", "EDITOR")
+"""Variables that name the user's editor."""
 
 
 @contextmanager
@@ -21,22 +26,31 @@ def deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def words_of(names: Sequence[str], default: str) -> list[str]:
+    """Return the command that the first of these variables holds. Raises ToolcribError if a shell could not read it."""
+    import shlex
+
+    name = next((one for one in names if os.environ.get(one)), "")
+    try:
+        return shlex.split(os.environ.get(name) or default)
+    except ValueError as error:
+        raise ToolcribError(f"{name} is {os.environ[name]!r}, which is not a command: {error}") from None
+
+
 def edited_by_person(text: str) -> str | None:
     """Return the text after the user has edited it, or None if the editor failed."""
-    import shlex
     import subprocess
     import tempfile
     from pathlib import Path
 
-    words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory(prefix="toolcrib-draft-") as folder:
         file = Path(folder) / "draft.md"
         file.write_text(text, encoding="utf-8")
         try:
-            if subprocess.run([*words, str(file)], check=False).returncode:
+            if subprocess.run([*words_of(EDITORS, "vi"), str(file)], check=False).returncode:
                 return None
             return file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
-        except OSError:
+        except (OSError, ToolcribError):
             return None
 
 
@@ -78,10 +92,12 @@ def written_by(take: Callable[[str], None]) -> Iterator[None]:
 
 def pager_of_person() -> list[str] | None:
     """Return the command that shows long texts, or None if there is none."""
-    import shlex
     import shutil
 
-    words = shlex.split(os.environ.get("PAGER") or "less")
+    try:
+        words = words_of(("PAGER",), "less")
+    except ToolcribError:
+        return None
     return words if words and shutil.which(words[0]) else None
 
 

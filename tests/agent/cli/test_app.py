@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import signal
 import subprocess
@@ -71,6 +72,23 @@ def test_nothing_near(run: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        (["call", "todo", "-"], b"{}"),
+        (["explain", "-"], b"ls"),
+        (["explain", "--jsonl"], b'{"command": "ls"}'),
+        (["parse"], b"ls"),
+        (["parse", "--jsonl"], b'{"text": "ls"}'),
+        (["chat"], b"todo {}"),
+    ],
+)
+def test_a_byte_order_mark_before_piped_input_is_dropped(run: Any, words: list[str], given: bytes) -> None:
+    plain, marked = run(*words, stdin=given), run(*words, stdin=codecs.BOM_UTF8 + given)
+    assert (marked.code, marked.out) == (plain.code, plain.out)
+    assert "\ufeff" not in marked.out + marked.err
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--nonsense"], "toolcrib: unknown option --nonsense\n`toolcrib --help` shows details\n"),
@@ -94,6 +112,14 @@ def test_a_wrong_command_line_is_told_in_two_lines(run: Any, words: list[str], s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (
+            ["run", "--goal", "tidy up"],
+            'toolcrib run: unknown option --goal; write the task without an option: toolcrib run "..."\n',
+        ),
+        (
+            ["chat", "--prompt=hello"],
+            'toolcrib chat: unknown option --prompt; write the task without an option: toolcrib chat "..."\n',
+        ),
         (["-p", "hi"], 'toolcrib: -p needs a command: toolcrib run "..." runs one task; '),
         (["--continue"], "toolcrib: --continue needs a command: toolcrib chat --continue continues"),
         (["chat", "--resume"], "toolcrib chat: --resume: give the session; list sessions: toolcrib sessions"),

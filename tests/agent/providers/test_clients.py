@@ -267,7 +267,7 @@ def test_settings_that_change_meanwhile_count_from_the_next_session_on(monkeypat
         first, second = HttpClient(host, {}), HttpClient(host, {})
         taken = pool.take(first, host, 1.0, 1.0)
         monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/authorities.pem")
-        with pytest.raises(ConfigError, match="certificate settings of the environment are invalid"):
+        with pytest.raises(ConfigError, match=r"SSL_CERT_FILE is '/nowhere/authorities\.pem', which can't be used: No such file"):
             pool.take(second, host, 1.0, 1.0)
         await pool.give_back(first, taken)
         assert pool.size == 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import _owner
 from tools.environments.containers import OurContainer
-from tools.environments.docker.engine import unanswered
+from tools.environments.docker.engine import new_client, unanswered
 from tools.environments.docker.options import LABEL, OWNER
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def client_of(host: str) -> Iterator[docker.DockerClient]:
             with socket.socket(socket.AF_UNIX) as knocking:
                 knocking.settimeout(_TIMEOUT)
                 knocking.connect(address.removeprefix("unix://"))
-        client = docker.DockerClient(host, timeout=_TIMEOUT) if host else docker.from_env(timeout=_TIMEOUT)
+        client = new_client(host, _TIMEOUT)
         with contextlib.closing(client):
             yield client
     except docker.errors.APIError as error:

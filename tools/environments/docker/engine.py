@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import getpass
+import os
+from typing import TYPE_CHECKING
 
 from toolcrib.contract.errors import EnvironmentFailed
+
+if TYPE_CHECKING:
+    import docker
 
 _START = "start the engine (systemctl start docker)"
 _CAUSES = (
@@ -54,6 +59,23 @@ def cause(error: BaseException) -> str:
 def unanswered(address: str, error: BaseException) -> EnvironmentFailed:
     """Return the error for an engine that does not answer."""
     return EnvironmentFailed(f"the docker engine at {address} does not answer {cause(error)}")
+
+
+def new_client(host: str, seconds: int) -> docker.DockerClient:
+    """Return a client of the engine at ``host``, "" for the one that the environment names, with a limit for each request.
+
+    Raises EnvironmentFailed for an address that can't be read, and errors of docker and requests.
+    """
+    import docker
+
+    try:
+        return docker.DockerClient(host, timeout=seconds) if host else docker.from_env(timeout=seconds)
+    except ValueError as error:
+        name = "environments.docker.host" if host else "DOCKER_HOST"
+        given = host or os.environ.get("DOCKER_HOST", "")
+        raise EnvironmentFailed(
+            f"{name} is {given!r}, which is not an address: {error}; write unix://PATH or tcp://HOST:PORT"
+        ) from None
 
 
 def _user() -> str:

@@ -14,7 +14,7 @@ from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import _owner
 from tools.environments.docker import kept
 from tools.environments.docker.channel import DockerChannel
-from tools.environments.docker.engine import cause, refused, unanswered
+from tools.environments.docker.engine import cause, new_client, refused, unanswered
 from tools.environments.docker.options import KEY, OWNER, Options
 from tools.environments.docker.patience import GivenUp, Patience, Result
 from tools.environments.docker.removal import removals
@@ -67,16 +67,11 @@ class DockerLink(Link):
     # -- the container -------------------------------------------------------------------------------------------
 
     def _engine(self) -> docker.DockerClient:
-        import docker
-
         if self._client is None:
             if self._address.startswith("ssh:"):
                 raise EnvironmentFailed("an engine behind ssh is not supported: forward its socket, or use the ssh environment")
             with self._explained("reach"):
-                if self.options.host:
-                    self._client = docker.DockerClient(self.options.host, timeout=_TIMEOUT)
-                else:
-                    self._client = docker.from_env(timeout=_TIMEOUT)
+                self._client = new_client(self.options.host, _TIMEOUT)
             with self._explained("clean up leftovers in"):
                 _reap(self._client)
         return self._client

@@ -121,7 +121,8 @@ def _as_module(view: ActView) -> bool:
             return is_ours and (_is_change(_bare(rest)) or _is_repair(_bare(rest), rest))
         if word[:1] != "-":
             rest = words[at + 1 :]
-            return word.rpartition("/")[2] == "toolcrib" and (_is_change(_bare(rest)) or _is_repair(_bare(rest), rest))
+            is_ours = word.removesuffix("/__main__.py").rstrip("/").rpartition("/")[2] == "toolcrib"
+            return is_ours and (_is_change(_bare(rest)) or _is_repair(_bare(rest), rest))
     return False
 
 
@@ -239,6 +240,9 @@ RULES = (
         "changes toolcrib's own settings or approvals; only a user may",
         yes=(
             "python3 -m agent.cli approvals revoke x",
+            "python3 -m toolcrib approvals revoke x",
+            "python3 lib/toolcrib/__main__.py config set approval off",
+            "python3 lib/toolcrib/ config set approval off",
             "python -m agent.cli approvals answer 81aa",
             "python -I /srv/venv/bin/toolcrib config set a b",
             "python -m agent.cli doctor --fix",
