@@ -1,4 +1,4 @@
-"""Faults of this machine that pass: a retry may succeed, and they say nothing about what was asked."""
+"""Faults of this machine that pass: a retry may succeed, and they answer no question."""
 
 from __future__ import annotations
 

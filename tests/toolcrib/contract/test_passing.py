@@ -1,4 +1,4 @@
-"""Faults that pass are told from facts: by number, through causes, and where a library hides the number."""
+"""Faults that pass are no facts: by number, through causes, and if a library hides the number."""
 
 from __future__ import annotations
 
