@@ -22,7 +22,8 @@ class UsageTotal:
 
     ``turns`` counts replies of models, ``calls`` calls of tools, ``failed`` calls that ended with an error, ``seconds`` the time
     of calls. Tokens are the servers' counts: ``cached`` is a part of ``input``, ``reasoning`` of ``output``. ``cost`` is None if
-    no turn had a price; ``unpriced`` counts the turns without one.
+    no turn had a price; ``unpriced`` counts the turns without one. ``estimated`` is the source of the list prices if a part of
+    ``cost`` is by them, else "".
     """
 
     name: str
@@ -36,6 +37,7 @@ class UsageTotal:
     reasoning: int = 0
     cost: float | None = None
     unpriced: int = 0
+    estimated: str = ""
 
     @property
     def tokens(self) -> int:
@@ -58,6 +60,7 @@ class UsageTotal:
             self.unpriced += one.count
         else:
             self.cost = (self.cost or 0.0) + one.cost
+            self.estimated = max(self.estimated, one.estimated)
 
     def to_json(self) -> dict[str, Any]:
         """Return the total as JSON."""

@@ -71,6 +71,8 @@ class Conversation:
         """
         self.cost: float | None = None
         """Cost of this chat's runs, if prices are known."""
+        self.estimated = False
+        """True if list prices were used for a part of the cost."""
         self.reader: ItemReader | None = None
         """Prints items in full that were shown shortened; None if nothing is shortened."""
         self._view = view or View(cast("Screen", screen), thinking=opening.crib.config.display.thinking)
@@ -332,6 +334,7 @@ class Conversation:
             self._view.end()
             if result is not None and result.cost is not None:
                 self.cost = (self.cost or 0.0) + result.cost
+                self.estimated = self.estimated or bool(result.estimated)
             await self._offer_room()
             if not manual and result is not None:
                 empty = result.stopped == "done" and not result.text.strip() and not result.images

@@ -20,7 +20,7 @@ def footer(conversation: Conversation, tokens: int, keys: str) -> str:
         share = "" if window is None else f", {tokens * 100 // window} %"
         parts.append(f"{tokens:,} tokens of context{share}")
     if conversation.cost is not None:
-        parts.append(f"{conversation.cost:.4f} spent")
+        parts.append(f"{'~' if conversation.estimated else ''}{conversation.cost:.4f} spent")
     parts.append(tame(session.backend.name))
     if at_work := len(session.delegates.at_work):
         parts.append(f"{at_work} running delegate{'' if at_work == 1 else 's'}")

@@ -64,6 +64,7 @@ def format_total(one: UsageTotal) -> str:
     thought = f" ({one.reasoning:,} reasoning)" if one.reasoning else ""
     turns, calls = f"{one.turns} turn{'' if one.turns == 1 else 's'}", f"{one.calls} call{'' if one.calls == 1 else 's'}"
     cost = "cost unknown: no turn has a price (model.prices)" if one.cost is None else f"cost {_cost(one)}"
+    cost += f" (estimated by {one.estimated})" if one.estimated else ""
     return f"{turns}, {calls}; {one.input:,} tokens in{cached}, {one.output:,} out{thought}; {cost}"
 
 
@@ -78,8 +79,8 @@ async def lines_of(store: Store, session_id: str) -> list[str]:
 
 
 def _cost(one: UsageTotal) -> str:
-    """Return the cost, followed by a plus if part of the usage has no price."""
-    return "-" if one.cost is None else f"{one.cost:.4f}{'+' if one.unpriced else ''}"
+    """Return the cost, with ``~`` before an estimate, and ``+`` at the end if part of the usage has no price."""
+    return "-" if one.cost is None else f"{'~' if one.estimated else ''}{one.cost:.4f}{'+' if one.unpriced else ''}"
 
 
 def _mean(one: UsageTotal) -> str:

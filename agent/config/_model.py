@@ -36,7 +36,7 @@ _PROVIDER = fill(
 
 @dataclass(frozen=True, slots=True)
 class PricesConfig:
-    """Prices of a million tokens, for run.max_cost"""
+    """Prices of a million tokens. Without them, the vendors' list prices are used if the extra prices is installed"""
 
     input: float | None = setting(None, "Price of input: all that the model reads.", expect=_PRICE, check=at_least_zero)
     output: float | None = setting(
@@ -93,7 +93,7 @@ class ModelConfig:
     )
     context_window: int | None = setting(
         None,
-        "Size of the model's context in tokens, including its reply. null uses the server's value.",
+        "Size of the model's context in tokens, including its reply. null uses the server's value, or else the vendor's list.",
         expect=f"{COUNT}, or null",
         check=at_least_one,
     )
@@ -152,7 +152,8 @@ class RunConfig:
     )
     max_cost: float | None = setting(
         None,
-        "Maximum cost of one run, by model.prices. null sets no limit. After that, the run makes no further request.",
+        "Maximum cost of one run, by model.prices or list prices. null sets no limit. After that, the run makes no further\n"
+        "request.",
         expect="a sum above 0, or null",
         check=above_zero,
     )

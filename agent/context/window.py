@@ -175,7 +175,7 @@ async def measure(session: SessionCore, *, asks: bool = False) -> ContextUse:
     sums = _Sums()
     await in_daemon_thread(lambda: _all(sums, session.transcript.model_records()))
     parts = [*_told_first(session), *sums.parts()] if session.model else sums.parts()
-    return ContextUse(parts, sums.largest(), sums.counted, sums.since, await _window(session, asks=asks))
+    return ContextUse(parts, sums.largest(), sums.counted, sums.since, await window_of(session, asks=asks))
 
 
 async def used_now(session: SessionCore) -> ContextUse:
@@ -194,7 +194,7 @@ async def used_now(session: SessionCore) -> ContextUse:
     _all(sums, reversed(later))
     if sums.counted is None:
         return await measure(session)
-    return ContextUse(sums.parts(), (), sums.counted, sums.since, await _window(session))
+    return ContextUse(sums.parts(), (), sums.counted, sums.since, await window_of(session))
 
 
 def _all(sums: _Sums, records: Iterable[Mapping[str, Any]]) -> None:
@@ -215,8 +215,8 @@ def _told_first(session: SessionCore) -> Sequence[ContextPart]:
 # -- the model's window -------------------------------------------------------------------------------------------------
 
 
-async def window_of(session: SessionCore, *, asks: bool = False) -> ContextWindow:
-    """Return the window of the session's model: the configured one, or the one that its server reported within the last hour.
+async def reported_window(session: SessionCore, *, asks: bool = False) -> ContextWindow:
+    """Return the configured window of the session's model, or the one that its server reported within the last hour.
 
     If both are unknown, ``asks`` allows asking the server.
     """
@@ -238,12 +238,22 @@ async def window_of(session: SessionCore, *, asks: bool = False) -> ContextWindo
     return ContextWindow() if found is None else ContextWindow(found, "reported by its server")
 
 
-async def _window(session: SessionCore, *, asks: bool = False) -> ContextWindow:
-    """Return the result of ``window_of``, or the window learned from refusals."""
-    known = await window_of(session, asks=asks)
-    if known.tokens is None and (learned := session.link.learned.get(session.link.about)) is not None:
+async def window_of(session: SessionCore, *, asks: bool = False) -> ContextWindow:
+    """Return the window of the session's model: the reported one, the one learned from refusals, or the listed one."""
+    known = await reported_window(session, asks=asks)
+    if known.tokens is not None:
+        return known
+    if (learned := session.link.learned.get(session.link.about)) is not None:
         return ContextWindow(learned, "learned from a refusal of its server")
-    return known
+    return await listed_window(session)
+
+
+async def listed_window(session: SessionCore) -> ContextWindow:
+    """Return the window that genai-prices lists for the session's model."""
+    from agent.model_choice.list_prices import list_prices
+
+    found = await list_prices(session.via)
+    return ContextWindow() if found is None or not found.window else ContextWindow(found.window, f"by {found.source}")
 
 
 def window_refused(error: ContextTooLong, tokens: int) -> int:

@@ -15,6 +15,7 @@ from agent.context.window import BYTES_A_TOKEN, ContextUse, tokens_of, tokens_of
 from agent.conversation.compressed import MOST_FILES, ROLE, CompressionCut, last_files, shown
 from agent.conversation.transcript import Record, is_persons
 from agent.delegates import SEARCH
+from agent.model_choice.list_prices import estimate_source, list_prices
 from agent.model_choice.prices import Prices
 from agent.providers.abilities import prices_of
 from toolcrib.contract.dataclass import dataclass, replace
@@ -154,10 +155,12 @@ async def _summary(
 ) -> _Written:
     """Return a summary that a model writes. Raises NotSummarised."""
     summary = await summariser.summarise(list(map(told_of, middle)), before=before, window=window, words=words, wish=wish)
-    usage, prices = summary.usage, _prices(session)
+    usage, prices = summary.usage, _prices(session) or await list_prices(summary.via)
     cost = prices.cost(usage) if prices is not None and usage else 0.0
     fields: dict[str, Any] = {"text": summary.text, "model": summary.model, "via": dict(summary.via), "usage": dict(usage)}
-    return _Written(fields | ({"cost": cost} if prices is not None else {}), usage, cost)
+    if prices is not None:
+        fields |= {"cost": cost} | ({"estimated": source} if (source := estimate_source(prices)) else {})
+    return _Written(fields, usage, cost)
 
 
 def _won(session: SessionCore, talk: _Conversation, record: Record, talked: int) -> int:
@@ -175,7 +178,7 @@ def _files(session: SessionCore, talk: _Conversation) -> list[str]:
 def _prices(session: SessionCore) -> TokenPrices | None:
     provider = session.link.provider
     if session.config.compression.model or session.config.compression.base_url:
-        return None  # the price of that model is unknown
+        return None  # model.prices are for another model
     return (None if provider is None else prices_of(provider)) or Prices.of(session.config.model.prices)
 
 

@@ -285,11 +285,12 @@ class Driver:
             state.stopped or "parked",
             state.turn,
             dict(state.usage),
-            None if prices is None else state.cost,
+            state.cost if prices is not None or state.estimated else None,
             state.data,
             tuple(self._images),
             [ticket for one in state.batch for ticket in one.tickets],
             state.finish,
+            state.estimated,
         )
 
     async def waits(self) -> bool:

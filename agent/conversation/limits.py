@@ -7,6 +7,7 @@ from dataclasses import field, fields
 from typing import Literal, TypeAlias
 
 from agent.config import Config
+from agent.model_choice.list_prices import is_installed
 from agent.model_choice.prices import Prices
 from agent.model_choice.retry import RetryPolicy
 from toolcrib.contract.dataclass import dataclass, replace
@@ -59,8 +60,9 @@ class RunLimits:
     """Limits of a run: ``max_turns`` turns with calls; then one more turn for a final answer, or an error (000-41, 004-6).
 
     ``max_tokens`` is a hard cap on input and output of one run together, as the server counts them; ``max_cost`` is a cap on
-    their cost by ``prices``. ``repeats`` is how often the same call may fail or return the same result in a row, ``repairs`` how
-    many turns in a row may have only unreadable calls. The limits are stored with the run, so a restart does not reset them.
+    their cost by ``prices``, or by list prices without them. ``repeats`` is how often the same call may fail or return the same
+    result in a row, ``repairs`` how many turns in a row may have only unreadable calls. The limits are stored with the run, so a
+    restart does not reset them.
     """
 
     max_turns: int = 10
@@ -74,10 +76,16 @@ class RunLimits:
 
     @classmethod
     def of(cls, config: Config, *, max_turns: int | None = None, max_tokens: int | None = None) -> RunLimits:
-        """Return the configured limits; arguments take precedence. Raises ConfigError for a cap on cost without prices."""
+        """Return the configured limits; arguments take precedence.
+
+        Raises ConfigError for a cap on cost if no prices are configured and list prices are not installed.
+        """
         retry, prices = config.retry, Prices.of(config.model.prices)
-        if config.run.max_cost is not None and prices is None:
-            raise ConfigError("run.max_cost needs prices: set model.prices.input and model.prices.output")
+        if config.run.max_cost is not None and prices is None and not is_installed():
+            raise ConfigError(
+                "run.max_cost needs prices: set model.prices.input and model.prices.output, or install the vendors' list prices:"
+                " pip install 'toolcrib[prices]'"
+            )
         return cls(
             max_turns=config.max_turns if max_turns is None else max_turns,
             on_max_turns=config.run.on_max_turns,

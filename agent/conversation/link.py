@@ -55,6 +55,8 @@ class ModelLink:
         """Context windows in tokens, by base_url and name, as servers reported them to this session."""
         self.learned: dict[tuple[str, str], int] = {}
         """Context windows estimated from refusals, if no server reported one; the sessions of a workspace share them."""
+        self.listed: dict[tuple[str, str], int] = {}
+        """Context windows from the vendors' lists, if no server reported one and no refusal corrected it."""
         self.name = ""
         """The model's name; "" if the user types the calls, or before the model was first opened."""
 
@@ -74,8 +76,9 @@ class ModelLink:
 
     @property
     def window(self) -> int | None:
-        """The model's window in tokens: configured, reported or estimated; None if unknown."""
-        return self._configured or self.windows.get(self.about) or self.learned.get(self.about)
+        """The model's window in tokens: configured, reported, estimated or listed; None if unknown."""
+        about = self.about
+        return self._configured or self.windows.get(about) or self.learned.get(about) or self.listed.get(about)
 
     @property
     def provider(self) -> ProviderSession | None:

@@ -131,13 +131,13 @@ class ContextRoom:
         transcript = session.transcript
         if transcript.count <= 1 and len(await transcript.text_at(0)) < _SHORT:
             return None
-        from agent.context.window import window_of
+        from agent.context.window import reported_window
 
         about = session.link.about
         if about not in session.link.windows:
-            window = (await window_of(session)).tokens
+            window = (await reported_window(session)).tokens
             if window is None:
-                return session.link.learned.get(about)
+                return session.link.learned.get(about) or await _listed(session)
             session.link.windows[about] = window
         return session.link.windows[about]
 
@@ -158,12 +158,24 @@ class ContextRoom:
         session = self._session
         usage = Counter(state.usage)
         usage.update(made.usage)
-        state = await session.keep(state.next(usage=dict(usage), cost=state.cost + made.cost), [made.record])
+        estimated = max(state.estimated, str(made.record.get("estimated", "")))
+        state = state.next(usage=dict(usage), cost=state.cost + made.cost, estimated=estimated)
+        state = await session.keep(state, [made.record])
         await session.link.compressed()
         self._tokens, self._failed_at = made.after, 0
         _log.info("session %s: compressed from %d to %d tokens (%s)", session.id[:12], made.before, made.after, why)
         self._emit(ContextCompressed(made.before, made.after, why, made.problem))
         return state
+
+
+async def _listed(session: SessionCore) -> int | None:
+    """Return the window in the vendors' lists, and keep it for the session."""
+    from agent.context.window import listed_window
+
+    window = (await listed_window(session)).tokens
+    if window is not None:
+        session.link.listed[session.link.about] = window
+    return window
 
 
 async def compress_now(session: SessionCore, wish: str = "", emit: Emit = lambda event: None) -> ContextCompressed:

@@ -89,6 +89,8 @@ class RunState:
     turn: int = 0
     usage: Mapping[str, int] = field(default_factory=dict)
     cost: float = 0.0
+    estimated: str = ""
+    """Source of the list prices, if they were used for a part of the cost."""
     failed: tuple[str, int] = ("", 0)
     repeated: tuple[str, int] = ("", 0)
     unreadable: int = 0
@@ -162,6 +164,7 @@ class RunState:
             "turn": self.turn,
             "usage": dict(self.usage),
             "cost": self.cost,
+            **({"estimated": self.estimated} if self.estimated else {}),
             "failed": list(self.failed),
             **({"repeated": list(self.repeated)} if self.repeated[0] else {}),
             "unreadable": self.unreadable,
@@ -228,3 +231,5 @@ class RunResult:
     """Ids of the tickets that a parked run waits for."""
     finish: str = ""
     """Reason why the last reply ended, as in ProviderTurn; ``length`` means that it reached its token limit."""
+    estimated: str = ""
+    """Source of the list prices, with their date, if they were used for a part of ``cost``; "" for the configured prices."""

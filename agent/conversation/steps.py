@@ -20,10 +20,11 @@ from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import OURS, Record, begun_since, results_record, source_of, turn_record, user_record
 from agent.delegates import CHARGED
 from agent.events import Emit, ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
+from agent.model_choice.list_prices import estimate_source, list_prices
 from agent.providers.abilities import prices_of, steer
 from toolcrib.contract.context import Principal
 from toolcrib.contract.dataclass import replace
-from toolcrib.contract.errors import ContextTooLong, ProviderError
+from toolcrib.contract.errors import ConfigError, ContextTooLong, ProviderError
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall, ProviderSession, ProviderTurn
 from toolcrib.contract.store import InboxItem
@@ -98,6 +99,7 @@ class Steps:
         if roomy is None:
             return await self._keep(state.ended("interrupted"))
         state, provider = roomy, await session.provider()
+        await self._check_priced(state, provider)
         number, stream = state.turn + 1, new_stream()
         self._emit(TurnStarted(number))
         held = state.last or state.mends
@@ -173,19 +175,19 @@ class Steps:
     async def _answered(self, state: RunState, turn: ProviderTurn, provider: ProviderSession, stream: str) -> RunState:
         self._room.answered()
         number, without_calls = state.turn + 1, state.last or state.mends
-        after, fault = self._counted(state, turn, provider)
-        wire, via, turn_id = self._session.wire, self._session.via, after.turn_id
-        prices = self._prices(state, provider)
+        prices = await self._prices(state, provider)
         cost = prices.cost(turn.usage) if prices is not None and turn.usage else None
-        record = turn_record(turn, wire=wire, via=via, turn_id=turn_id, without_calls=without_calls, cost=cost)
+        after, fault = self._counted(state, turn, prices, cost)
+        wire, via, turn_id = self._session.wire, self._session.via, after.turn_id
+        known: Mapping[str, Any] = {"wire": wire, "via": via, "cost": cost, "estimated": estimate_source(prices)}
+        record = turn_record(turn, turn_id=turn_id, without_calls=without_calls, **known)
         if fault is None and turn.tool_calls and not without_calls:
             self._turn = turn
             self._session.link.requested(turn_id, turn)
             batch = tuple(CallState(call) for call in turn.tool_calls)
             after = await self._keep(after.next(phase="calling", batch=batch, text=turn.assistant_text), [record])
         elif fault is not None:
-            left_out = turn_record(turn, wire=wire, via=via, without_calls=True, cost=cost)
-            after = await self._keep(after.failed_with(fault), [left_out])
+            after = await self._keep(after.failed_with(fault), [turn_record(turn, without_calls=True, **known)])
         else:
             after = await self._finish(after, turn, "max_turns" if state.last else "done", record)
         for image in turn.images:
@@ -214,21 +216,29 @@ class Steps:
             return state
         return await self._keep(state.ended(stopped, text, data=data), [record])
 
-    def _counted(self, state: RunState, turn: ProviderTurn, provider: ProviderSession) -> tuple[RunState, RunError | None]:
+    def _counted(
+        self, state: RunState, turn: ProviderTurn, prices: TokenPrices | None, cost: float | None
+    ) -> tuple[RunState, RunError | None]:
         """Return the state with this reply's tokens and cost added, and an error if max_cost is set but the cost is unknown."""
         usage: Counter[str] = Counter(state.usage)
         usage.update(turn.usage)
         state = replace(state, turn=state.turn + 1, usage=dict(usage), finish=turn.finish)
-        prices, limits = self._prices(state, provider), state.limits
         if prices is None:
             return state, None
-        if limits.max_cost is not None and not turn.usage and (prices.input or prices.output):
+        if state.limits.max_cost is not None and not turn.usage and (prices.input or prices.output):
             words = "the server does not count tokens, so max_cost can't be enforced; set max_cost to null, or use another server"
             return state, CostCapReached(words)
-        return replace(state, cost=state.cost + prices.cost(turn.usage)), None
+        estimated = estimate_source(prices) if cost is not None else ""
+        return replace(state, cost=state.cost + (cost or 0.0), estimated=max(state.estimated, estimated)), None
 
-    def _prices(self, state: RunState, provider: ProviderSession) -> TokenPrices | None:
-        return prices_of(provider) or state.limits.prices
+    async def _prices(self, state: RunState, provider: ProviderSession) -> TokenPrices | None:
+        """Return the prices of the current model: its own, the configured ones, or list prices; None if all are unknown."""
+        return prices_of(provider) or state.limits.prices or await list_prices(self._session.via)
+
+    async def _check_priced(self, state: RunState, provider: ProviderSession) -> None:
+        """Raise ConfigError if a connected model has no price that max_cost could be enforced with."""
+        if state.limits.max_cost is not None and self._session.via and await self._prices(state, provider) is None:
+            raise ConfigError(f"no price of {self._session.model} is known, so max_cost can't be enforced; set model.prices")
 
     # -- calling -------------------------------------------------------------------------------------------------
 

@@ -69,10 +69,12 @@ def turn_record(
     turn_id: str = "",
     without_calls: bool = False,
     cost: float | None = None,
+    estimated: str = "",
 ) -> Record:
     """Return the record of a model's reply. ``turn_id`` names its calls in the ledger.
 
-    ``without_calls`` leaves them out because they will get no result. ``cost`` is None without prices.
+    ``without_calls`` leaves them out because they will get no result. ``cost`` is None without prices,
+    ``estimated`` the source of list prices.
     """
     record: Record = {
         "role": "assistant",
@@ -86,6 +88,8 @@ def turn_record(
         record["via"] = dict(via)
     if cost is not None:
         record["cost"] = cost
+        if estimated:
+            record["estimated"] = estimated
     if not without_calls or not turn.tool_calls:
         if turn.tool_calls and turn_id:
             record["turn"] = turn_id

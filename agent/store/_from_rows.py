@@ -68,5 +68,6 @@ def read_value(name: Stored, value: Stored, version: int) -> tuple[str, StateVal
     return plain(name), StateValue(load(value), version)
 
 
-def read_sum(session_id: Stored, day: Stored, model: Stored, provider: Stored, tool: Stored, *numbers: Any) -> UsageSum:
-    return UsageSum(plain(session_id), plain(day), plain(model), plain(provider), plain(tool), *numbers)
+def read_sum(session_id: Stored, day: Stored, model: Stored, provider: Stored, tool: Stored, *rest: Any) -> UsageSum:
+    numbers, estimated = rest[:-1], rest[-1:]
+    return UsageSum(plain(session_id), plain(day), plain(model), plain(provider), plain(tool), *numbers, *map(plain, estimated))

@@ -17,9 +17,9 @@ if TYPE_CHECKING:  # the PostgreSQL store uses this module, too, and needs no SQ
 
     from agent.store._database import Access
 
-Used: TypeAlias = "tuple[str, str, str, str, int, int, int, int, float | None, float, bool]"
+Used: TypeAlias = "tuple[str, str, str, str, int, int, int, int, float | None, float, bool, str]"
 """Columns of a row after session and time: see COLUMNS."""
-COLUMNS = ("day", "model", "provider", "tool", "input", "output", "cached", "reasoning", "cost", "seconds", "failed")
+COLUMNS = ("day", "model", "provider", "tool", "input", "output", "cached", "reasoning", "cost", "seconds", "failed", "estimated")
 _INSERT = f"INSERT INTO usage (session_id, at, {', '.join(COLUMNS)}) VALUES (?, ?{', ?' * len(COLUMNS)})"  # noqa: S608 - names of ours
 
 
@@ -37,12 +37,14 @@ def used(message: Mapping[str, Json]) -> Iterator[Used]:
         tokens = [_count(usage.get(name)) for name in ("input", "output", "cached", "reasoning")]
         priced = float(cost) if isinstance(cost, int | float) and math.isfinite(cost) else None
         model = str(message.get("model") or via.get("model") or "")
-        yield day, model, str(via.get("provider", "")), "", tokens[0], tokens[1], tokens[2], tokens[3], priced, 0.0, False
+        estimated = "" if priced is None else str(message.get("estimated") or "")
+        provider = str(via.get("provider", ""))
+        yield day, model, provider, "", tokens[0], tokens[1], tokens[2], tokens[3], priced, 0.0, False, estimated
     elif message.get("role") == "results":
         for result in message.get("results") or ():
             if "seconds" in result:
                 seconds, failed = float(result["seconds"]), bool(result.get("is_error"))
-                yield day, "", "", str(result["name"]), 0, 0, 0, 0, None, seconds, failed
+                yield day, "", "", str(result["name"]), 0, 0, 0, 0, None, seconds, failed, ""
 
 
 def _count(value: Json) -> int:
@@ -65,7 +67,7 @@ class SqliteUsage:
         where, values = ("", [since]) if session_id is None else (" AND session_id = ?", [since, text(session_id)])
         sql = (
             "SELECT session_id, day, model, provider, tool, count(*), sum(failed), sum(input), sum(output), sum(cached),"  # noqa: S608 - ours
-            f" sum(reasoning), sum(cost), sum(seconds) FROM usage WHERE at >= ?{where}"
+            f" sum(reasoning), sum(cost), sum(seconds), max(estimated) FROM usage WHERE at >= ?{where}"
             " GROUP BY session_id, day, model, provider, tool ORDER BY day, min(row)"
         )
         return await self._access.records(read_sum, sql, values)

@@ -241,6 +241,7 @@ WANTED: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "gateway.port": ("gateway", "gateway: {port: 9}\n" + PLATFORM.format(name="console", settings="{socket: HOME/s}"), GATEWAY),
     "otel": ("otel", "plugins: {enabled: [otel], settings: {otel: {endpoint: 'http://127.0.0.1:1'}}}\n", ("call", "todo", "{}")),
     "docs": ("docs", "", ("docs", "--no-browser")),
+    "prices": ("prices", "run: {max_cost: 1}\n", ("run", "--base-url", "http://127.0.0.1:1", "--model", "m", "hi")),
     "postgres": ("postgres", 'store: {url: "postgresql://127.0.0.1:1/none"}\n', ("sessions",)),
 }
 """Each optional feature: its extra, a configuration that uses it, and the command that needs it. No token is set."""
@@ -280,7 +281,11 @@ def wants(config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple
 @pytest.mark.parametrize("what", WANTED)
 def test_without_its_extra_one_line_says_what_to_install(run: Run, wants: Any, what: str) -> None:
     words, command = wants(what)
-    asked = [_asked_for(run(*command)), *([] if what == "docs" else [_asked_for(run("doctor"))])]  # doctor does not need docs
+    # doctor needs neither the manual nor prices
+    asked = [
+        _asked_for(run(*command)),
+        *([] if what in ("docs", "prices") else [_asked_for(run("doctor"))]),
+    ]
     for line in asked:
         assert [words in one for one in line] == [True], line
 

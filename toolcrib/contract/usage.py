@@ -15,6 +15,7 @@ class UsageSum:
     ``tool`` is "" for replies. ``day`` is a date such as ``2026-11-23``, in the time zone of the process. Tokens are the server's
     counts; ``cached`` are a part of ``input``, ``reasoning`` of ``output``. ``cost`` is by the prices at that time, None if none
     were known. ``seconds`` is the total duration of the calls, ``failed`` the number of calls that ended with an error.
+    ``estimated`` is the source of the list prices if they were used for a part of ``cost``, else "".
     """
 
     session_id: str
@@ -30,6 +31,7 @@ class UsageSum:
     reasoning: int
     cost: float | None
     seconds: float
+    estimated: str = ""
 
 
 class UsageLog(Protocol):

@@ -29,7 +29,8 @@ examples:
   toolcrib usage --by day --json | jq '.[-1].cost'
 
 Tokens are the servers' counts; CACHED is a part of INPUT, REASONING of OUTPUT. COST uses the model.prices of the time, in their
-currency; a + after it means that some turns had no price. SECONDS is the time of all calls, MEAN that of one call. Usage of a
+currency; a + after it means that some turns had no price, a ~ before it that it is estimated in US dollars by list prices
+(genai-prices), since no model.prices were set. SECONDS is the time of all calls, MEAN that of one call. Usage of a
 session is deleted with it (`toolcrib sessions prune`). Usage of delegates counts for the session that started them; with --by
 session a line below it shows that part, and with --session the last line.
 """

@@ -17,14 +17,14 @@ _NAMES = ", ".join(COLUMNS)
 USE = (
     f"INSERT INTO usage (session_id, at, {_NAMES}) SELECT %(session)s, {NOW}, {_NAMES} FROM grown,"  # noqa: S608 - names of ours
     " json_to_recordset(%(used)s::json) AS one (day text, model text, provider text, tool text, input bigint, output bigint,"
-    " cached bigint, reasoning bigint, cost float8, seconds float8, failed boolean)"
+    " cached bigint, reasoning bigint, cost float8, seconds float8, failed boolean, estimated text)"
 )
 """Inserts the rows of ``spent``, as part of a statement of _sessions."""
 
 USE_THEN = (
     f"INSERT INTO usage (session_id, at, {_NAMES}) SELECT %(session)s, at, {_NAMES} FROM added,"  # noqa: S608 - names of ours
     " json_to_recordset(%(used)s::json) AS one (at float8, day text, model text, provider text, tool text, input bigint,"
-    " output bigint, cached bigint, reasoning bigint, cost float8, seconds float8, failed boolean)"
+    " output bigint, cached bigint, reasoning bigint, cost float8, seconds float8, failed boolean, estimated text)"
 )
 """Inserts the rows with their own times, as part of the statement that stores a session from elsewhere."""
 
@@ -51,7 +51,7 @@ class PostgresUsage:
         values: Values = {"since": since, "session": None if session_id is None else to_text(session_id)}
         sql = (
             "SELECT session_id, day, model, provider, tool, count(*), count(*) FILTER (WHERE failed), sum(input)::bigint,"  # noqa: S608 - ours
-            " sum(output)::bigint, sum(cached)::bigint, sum(reasoning)::bigint, sum(cost), sum(seconds)"
+            " sum(output)::bigint, sum(cached)::bigint, sum(reasoning)::bigint, sum(cost), sum(seconds), max(estimated)"
             f" FROM usage WHERE at >= %(since)s{where}"
             " GROUP BY session_id, day, model, provider, tool ORDER BY day, min(row)"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -233,8 +234,9 @@ def run_free(tmp_path: Path, gemini: Callable[..., ChatServer]) -> RunResult:
     return run(tmp_path, "go", ModelChoice("g", server.base_url, provider="gemini"))[0]
 
 
-def test_a_cap_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
+def test_a_cap_that_cannot_be_kept_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without prices, or if the server reports no usage: no cost stays unseen."""
+    monkeypatch.setitem(sys.modules, "genai_prices", None)  # as if the library of list prices were not installed
     configure(run={"max_cost": 1})
     with assemble(project_dir=tmp_path) as crib, pytest.raises(ConfigError, match=r"needs prices"):
         RunLimits.of(crib.config)

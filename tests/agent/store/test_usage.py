@@ -42,6 +42,17 @@ async def test_replies_and_calls_are_summed(today: str, store: Store) -> None:
     assert await store.usage.sums(since=time.time() + 100) == []
 
 
+async def test_an_estimated_cost_keeps_the_source_of_its_prices(store: Store) -> None:
+    await opened(store, "a", "b")
+    await store.sessions.append("a", reply(input=10, cost=0.5))
+    await store.sessions.append("a", {**reply(input=10, cost=0.25), "estimated": "list of 2026-11-01"})
+    await store.sessions.append("a", {**reply(input=10, cost=0.25), "estimated": "list of 2026-11-02"})
+    await store.sessions.append("b", {**reply(input=10), "estimated": "list of 2026-11-02"})
+    sums = {one.session_id: one for one in await store.usage.sums()}
+    assert (sums["a"].cost, sums["a"].estimated) == (1.0, "list of 2026-11-02")
+    assert (sums["b"].cost, sums["b"].estimated) == (None, "")
+
+
 async def test_a_step_that_is_done_twice_counts_once(store: Store) -> None:
     await opened(store, "a")
     run = RunRecord("r", "a", "running", 1, {})
