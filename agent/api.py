@@ -8,12 +8,13 @@ A model with tools, in ten lines:
         reply = agent.ask("Which test fails, and why?")
         print(reply.text, reply.usage)
         print(agent.ask("Fix it.").text)      # the same conversation
-        print(agent.ask("Which files?", schema={"type": "array", "items": {"type": "string"}}).data)
+        print(agent.ask("Which files?", schema=list[str]).data)
 
     async with Agent(model="gpt-5", asker=my_asker) as agent:    # asker(ticket, ctx) decides approval requests
-        reply = await agent.aask("Tidy the build folder.")
+        async for event in agent.stream("Tidy the build folder."):
+            print(event)
 
-``agent.api`` also exports RunResult. ``agent.events`` has TextDelta, ToolFinished and the other events for ``on_event``, and
+``agent.api`` also exports RunResult and RunStream. ``toolcrib`` has TextDelta, ToolFinished and the other events, and
 ``agent.conversation.limits`` has RunError and its subclasses, such as MaxTurnsReached, NoProgress and AnswerUnfit.
 
 Or the tools alone, with ``from agent.api import assemble``:
@@ -29,6 +30,7 @@ import asyncio
 import logging
 import os
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -38,27 +40,30 @@ from agent.config import Config, contents_path, load_config, state_dir
 from agent.desk.request import SessionRequest
 from agent.policy.confirmation import require_confirmed
 from agent.process import Crib
-from toolcrib.contract.errors import ConfigError, ToolcribError
+from toolcrib.contract.derive import entry_of
+from toolcrib.contract.errors import ConfigError, ToolcribError, ToolsetError
 from toolcrib.contract.image import Image
 from toolcrib.contract.late import late
 from toolcrib.contract.paths import real_path, with_home
 from toolcrib.contract.store import Settled, Store
 from toolcrib.contract.types import Answer
-from tools.dispatch.bridge import run_async
+from tools.dispatch.bridge import is_loop_running, run_async
 from tools.dispatch.scope import Asker
 
 if TYPE_CHECKING:
     from agent.conversation.limits import RunLimits
     from agent.conversation.session import Session
     from agent.conversation.state import RunResult
-    from agent.events import Event
+    from agent.events import Emit, Event
     from agent.policy.tool_selection import ToolLine
+    from agent.run_stream import RunStream
 else:  # most callers of assemble open no session
     __getattr__ = late(
         __name__,
         {
             "RunLimits": "agent.conversation.limits",
             "RunResult": "agent.conversation.state",
+            "RunStream": "agent.run_stream",
             "Session": "agent.conversation.session",
             "ToolLine": "agent.policy.tool_selection",
         },
@@ -69,7 +74,7 @@ _log = logging.getLogger(__name__)
 _CLOSE_LIMIT = 10.0
 """Seconds that ``aclose`` waits for interrupted replies to end."""
 
-__all__ = ["Agent", "Crib", "RunLimits", "RunResult", "Session", "ToolLine", "assemble"]
+__all__ = ["Agent", "Crib", "RunLimits", "RunResult", "RunStream", "Session", "ToolLine", "assemble"]
 
 
 def assemble(
@@ -131,7 +136,7 @@ def _never_stored(config: Config) -> bool:
 
 
 class Agent:
-    """A model with tools: one conversation. ``ask`` is for sync code, ``aask`` for async code.
+    """A model with tools: one conversation. ``ask`` is for sync code, ``aask`` and ``stream`` are for async code.
 
     Concurrent messages are answered in order.
 
@@ -141,7 +146,10 @@ class Agent:
     ``resume`` continues a stored session, with its own model unless another is named. ``backend`` runs its commands (`toolcrib
     env` lists the backends); ``cwd`` is the folder that they start in, if that is not ``project_dir``.
 
-    Raises ConfigError for an asker that can't be called with a ticket and its context.
+    ``tools`` are the only tools that the model has: functions with ``@tool``, or names of registered tools; ``[]`` gives none.
+
+    Raises ConfigError for an asker that can't be called with a ticket and its context, RegistrationError for a function without
+    ``@tool``, and ToolsetError for the name of an unknown tool.
     """
 
     def __init__(
@@ -162,12 +170,15 @@ class Agent:
         config: Config | None = None,
         resume: str = "",
         provider: str = "",
+        tools: Sequence[Callable[..., Any] | str] | None = None,
     ) -> None:
         _check_asker(asker)
         from agent.model_choice.models import ModelChoice
 
         folder = None if project_dir is None else real_path(with_home(project_dir))
+        self._watch = _logged(on_event)
         choice = ModelChoice(model, base_url, api_key_env, provider)
+        names = None if tools is None else [one if isinstance(one, str) else entry_of(one).name for one in tools]
         self.crib = assemble(config=config, project_dir=folder)
         request = SessionRequest(
             platform="api",
@@ -175,32 +186,66 @@ class Agent:
             suspends=parks,
             cwd=cwd,
             backend=backend,
-            enabled=toolsets,
+            enabled=_toolsets_of(self.crib, names) if toolsets is None and names is not None else toolsets,
+            within=names,
             resume=resume,
             choice=choice,
             instructions=instructions,
             limits=limits,
-            watch=_logged(on_event),
+            watch=self._watch,
         )
         self.session: Session = run_async(self.crib.desk.open(request))
         self._asking: set[asyncio.Task[Any] | None] = set()
         self._closed = False
+        self._warned = False
 
-    def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> RunResult:
+    def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | type[Any] | None = None) -> RunResult:
         """Send a message with ``images``, and run until the model answers.
 
         Raises RunError, ProviderError and ConfigError kinds; the conversation can continue after them.
 
-        With a JSON Schema ``RunResult.data`` is the answer, checked against the schema; AnswerUnfit is raised if the second
-        attempt does not match either.
+        ``schema`` is a JSON Schema or a pydantic class; then ``RunResult.data`` is JSON that matches the schema, or an object of
+        the class. AnswerUnfit is raised if the second answer does not match either.
         """
+        if not self._warned and is_loop_running():
+            self._warned = True
+            words = "Agent.ask blocks the running event loop until the model has answered; use: await agent.aask(...)"
+            warnings.warn(words, RuntimeWarning, stacklevel=2)
         return run_async(self.aask(text, images=images, schema=schema))
 
-    async def aask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> RunResult:
+    async def aask(
+        self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | type[Any] | None = None
+    ) -> RunResult:
         """Ask and return the run's result, from async code."""
-        if schema is not None and not isinstance(schema, Mapping):
-            raise ConfigError(f'schema: expected a JSON Schema, such as {{"type": "array"}}; got {schema!r}')
-        return await self._noted(self.session.ask(text, images, schema=schema))
+        from agent.conversation.structured import AnswerType
+
+        answer = AnswerType(schema)
+        return answer.typed(await self._noted(self.session.ask(text, images, schema=answer.schema)))
+
+    def stream(
+        self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | type[Any] | None = None
+    ) -> RunStream:
+        """Ask, and return the run's events for ``async for``, with the result afterwards. ``on_event`` also gets the events.
+
+        Leaving the loop early cancels the run.
+        """
+        from agent.conversation.structured import AnswerType
+        from agent.run_stream import RunStream
+
+        answer = AnswerType(schema)
+
+        async def ask(emit: Emit) -> RunResult:
+            def watch(event: Event) -> None:
+                self._watch(event)
+                emit(event)
+
+            try:
+                return answer.typed(await self._noted(self.session.ask(text, images, schema=answer.schema, emit=watch)))
+            finally:
+                if self.session.watch is watch:
+                    self.session.watch = self._watch
+
+        return RunStream(ask)
 
     async def answer(self, ticket: str, payload: Any, *, by: str = "api") -> Settled:
         """Settle a ticket of a parked run:
@@ -270,6 +315,15 @@ class Agent:
         while self._asking - {asyncio.current_task()} and time.monotonic() < give_up:
             self.interrupt()  # repeatedly, because a reply may not have begun
             await asyncio.sleep(0.01)  # requests may run in event loops of other threads
+
+
+def _toolsets_of(crib: Crib, names: Sequence[str]) -> list[str]:
+    """Return the toolsets that these tools belong to. Raises ToolsetError for an unknown tool."""
+    entries = [(name, crib.registry.get(name)) for name in names]
+    for name, entry in entries:
+        if entry is None:
+            raise ToolsetError(f"unknown tool {name!r}; known: {', '.join(crib.registry.names())}")
+    return list(dict.fromkeys(entry.toolset for _, entry in entries if entry is not None))
 
 
 def _check_asker(asker: object) -> None:

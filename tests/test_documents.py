@@ -39,10 +39,10 @@ def _git(folder: Path, *args: str) -> str:
     return subprocess.run(["git", *who, *args], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(6))
 def test_programs_of_ones_own_run_as_they_are_written(number: int, tmp_path: Path) -> None:
     blocks = _blocks("docs/embedding.md")
-    assert len(blocks) == 4
+    assert len(blocks) == 6
     _git(tmp_path, "init", "-q", "-b", "main")
     _git(tmp_path, "init", "-q", "--bare", "origin.git")
     _git(tmp_path, "remote", "add", "origin", "./origin.git")
@@ -50,6 +50,8 @@ def test_programs_of_ones_own_run_as_they_are_written(number: int, tmp_path: Pat
     text, calls = ChatServer.text, ChatServer.calls
     replies = [
         [calls(("terminal", {"command": "ls"}), ids=["a"]), text("A folder.")],
+        [text("A folder.")],
+        [calls(("stock", {"item": "lamp"}), ids=["a"]), text("Seven.")],
         [calls(PUSHES, ids=["a"]), text("It is pushed.")],
         [text('{"city": "Oslo", "sunny": true}')],
         [calls(PUSHES, ids=["a"]), text("It is pushed.")],
@@ -57,12 +59,14 @@ def test_programs_of_ones_own_run_as_they_are_written(number: int, tmp_path: Pat
     said = _run(blocks[number], tmp_path, *replies[number])
     expected = [
         "[terminal succeeded, ",
+        "A folder.{'input': ",
+        "Seven.",
         "rewrites shared history",
         "Oslo True",
         "It is pushed.",
     ]
     assert expected[number] in said
-    assert bool(_git(tmp_path / "origin.git", "branch")) == (number in (1, 3))
+    assert bool(_git(tmp_path / "origin.git", "branch")) == (number in (3, 5))
 
 
 def test_the_agent_of_the_readme_runs(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
     from toolcrib import registry, tool, hookimpl, Block
 
-``Agent`` is for programs that want a model with tools. It is imported at first use, so that other importers do not load it.
+``Agent`` is for programs that want a model with tools; ``TextDelta``, ``ToolFinished`` and the others of ``Event`` are its
+events. They are imported at first use, so that other importers do not load them.
 ``__version__`` is the distribution's. ``toolcrib.chat`` and ``toolcrib.platforms`` are for chat platforms,
 ``toolcrib.backends`` for backends, ``toolcrib.testing`` for tests. toolcrib's own agent and tools import none of these five
 modules; they import ``toolcrib.contract``.
@@ -109,6 +110,28 @@ from toolcrib.contract.types import (
 
 if TYPE_CHECKING:
     from agent.api import Agent
+    from agent.events import (
+        CompressionFailed,
+        ContextCompressed,
+        ContextCompressing,
+        DelegateEnded,
+        Event,
+        ImageMade,
+        ModelAnswered,
+        Retrying,
+        SessionBusy,
+        TextDelta,
+        ThinkingDelta,
+        TicketOpened,
+        TicketReminder,
+        ToolActivity,
+        ToolCallDelta,
+        ToolFinished,
+        ToolProgressed,
+        ToolStarted,
+        TurnFinished,
+        TurnStarted,
+    )
 
 __all__ = [
     "ActivityEvent",
@@ -122,17 +145,22 @@ __all__ = [
     "Block",
     "Cancelled",
     "Captured",
+    "CompressionFailed",
     "ConfigError",
     "ConnectionFailed",
     "Contained",
     "Containment",
+    "ContextCompressed",
+    "ContextCompressing",
     "ContextTooLong",
     "Decision",
+    "DelegateEnded",
     "DeletesFile",
     "Denied",
     "Effect",
     "Environment",
     "EnvironmentFailed",
+    "Event",
     "EventSink",
     "ExecOutcome",
     "ExecRequest",
@@ -146,12 +174,14 @@ __all__ = [
     "Health",
     "HoldsFiles",
     "Image",
+    "ImageMade",
     "Internal",
     "InvalidArguments",
     "InvalidTransition",
     "KnowsHome",
     "LeaseLost",
     "LimitsHosts",
+    "ModelAnswered",
     "Named",
     "NotFound",
     "Overloaded",
@@ -171,11 +201,13 @@ __all__ = [
     "RemovesFolders",
     "ReplacesFiles",
     "Restable",
+    "Retrying",
     "RunIdentity",
     "RunsCommand",
     "SchedulesJob",
     "SearchesPath",
     "SendsMessage",
+    "SessionBusy",
     "SetResult",
     "ShellState",
     "ShownLine",
@@ -189,24 +221,35 @@ __all__ = [
     "StreamEvent",
     "Suspend",
     "SuspendTicket",
+    "TextDelta",
     "TextProtocol",
+    "ThinkingDelta",
+    "TicketOpened",
+    "TicketReminder",
     "Timeout",
     "TokenPrices",
     "Tool",
+    "ToolActivity",
     "ToolCall",
     "ToolCallContext",
+    "ToolCallDelta",
     "ToolCallStatus",
     "ToolDescriptor",
     "ToolDisplay",
     "ToolEntry",
     "ToolError",
+    "ToolFinished",
     "ToolOutput",
+    "ToolProgressed",
     "ToolRegistry",
     "ToolResult",
     "ToolSource",
+    "ToolStarted",
     "ToolStatus",
     "ToolcribError",
     "ToolsetError",
+    "TurnFinished",
+    "TurnStarted",
     "Unavailable",
     "WritesFile",
     "hookimpl",
@@ -216,6 +259,30 @@ __all__ = [
 ]
 
 
+_EVENTS = {
+    "CompressionFailed",
+    "ContextCompressed",
+    "ContextCompressing",
+    "DelegateEnded",
+    "Event",
+    "ImageMade",
+    "ModelAnswered",
+    "Retrying",
+    "SessionBusy",
+    "TextDelta",
+    "ThinkingDelta",
+    "TicketOpened",
+    "TicketReminder",
+    "ToolActivity",
+    "ToolCallDelta",
+    "ToolFinished",
+    "ToolProgressed",
+    "ToolStarted",
+    "TurnFinished",
+    "TurnStarted",
+}
+"""Names in agent.events."""
+
 if not TYPE_CHECKING:  # a type checker that saw __getattr__ would accept any name
 
     def __getattr__(name: str) -> object:
@@ -223,6 +290,10 @@ if not TYPE_CHECKING:  # a type checker that saw __getattr__ would accept any na
             from agent.api import Agent
 
             found: object = Agent
+        elif name in _EVENTS:
+            from agent import events
+
+            found = getattr(events, name)
         elif name == "__version__":
             from agent._version import __version__
 
@@ -234,4 +305,4 @@ if not TYPE_CHECKING:  # a type checker that saw __getattr__ would accept any na
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "Agent", "__version__"})
+    return sorted({*globals(), *_EVENTS, "Agent", "__version__"})

@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_origin
 
+from agent.conversation.limits import AnswerUnfit
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ConfigError
 from toolcrib.contract.regex import Regex
 from tools.arguments import check_schema, make_validator
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from agent.conversation.state import RunResult
 
 _ASK = "\n\nYour final answer must be one JSON value, without any other text, that matches this JSON Schema:\n"
 AGAIN = (
@@ -54,6 +61,39 @@ class AnswerCheck:
         if faults:
             raise ValueError("; ".join(faults))
         return value
+
+
+class AnswerType:
+    """The wanted type of answers: a JSON Schema, a pydantic class or another type that pydantic can check, or None for text.
+
+    Raises ConfigError for anything else.
+    """
+
+    def __init__(self, wanted: Any) -> None:
+        self.schema: Mapping[str, Any] | None = None
+        self._adapter: TypeAdapter[Any] | None = None
+        if wanted is None or isinstance(wanted, Mapping):
+            self.schema = wanted
+            return
+        if not isinstance(wanted, type) and get_origin(wanted) is None:
+            raise ConfigError(f'schema: expected a JSON Schema, such as {{"type": "array"}}, or a pydantic class; got {wanted!r}')
+        from pydantic import TypeAdapter
+        from pydantic.errors import PydanticUserError
+
+        try:
+            self._adapter = TypeAdapter(wanted)
+            self.schema = self._adapter.json_schema()
+        except PydanticUserError as error:
+            raise ConfigError(f"schema: pydantic makes no JSON Schema of {wanted!r}: {error.message}") from None
+
+    def typed(self, result: RunResult) -> RunResult:
+        """Return the result with its data as an object of the class. Raises AnswerUnfit if the class rejects the data."""
+        if self._adapter is None or result.stopped not in ("done", "max_turns"):
+            return result
+        try:
+            return replace(result, data=self._adapter.validate_json(json.dumps(result.data)))
+        except ValueError as error:
+            raise AnswerUnfit(f"the answer matches the schema, but not the class: {error}", result.text) from None
 
 
 def _no_number(name: str) -> Any:

@@ -21,8 +21,8 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
     "for-agents": (
         "Agent and sessions", "agent.api",
         (
-            "agent.api agent.process agent.conversation.session agent.conversation.state agent.conversation.limits "
-            "agent.policy.tool_selection "
+            "agent.api agent.run_stream agent.process agent.conversation.session agent.conversation.state "
+            "agent.conversation.limits agent.policy.tool_selection "
             "tools.dispatch.scope toolcrib.contract.records"
         ),
     ),

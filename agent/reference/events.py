@@ -10,7 +10,8 @@ from agent.reference.contract import types_in
 from agent.reference.page import Page, code, doc_of, rows
 
 _WORDS = """\
-`Agent(on_event=...)` receives these events, and every interface of toolcrib uses them to show runs.
+`Agent(on_event=...)` receives these events, `Agent.stream` returns them, and every interface of toolcrib uses them to show runs.
+Import them from `toolcrib`.
 [Events as JSON lines](../events.md) describes the form that `toolcrib run --json` prints."""
 
 

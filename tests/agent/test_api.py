@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import textwrap
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,18 @@ import pytest
 
 from agent.api import Agent, Crib, assemble
 from agent.config import config_path, load_config
-from toolcrib import Answer, ConfigError, SuspendTicket, ToolCall, ToolCallContext, ToolcribError, ToolsetError
+from toolcrib import (
+    Answer,
+    ConfigError,
+    RegistrationError,
+    SuspendTicket,
+    ToolCall,
+    ToolCallContext,
+    ToolcribError,
+    ToolsetError,
+    registry,
+    tool,
+)
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import close_loop, run_async
 
@@ -316,3 +328,65 @@ def test_what_on_event_raises_is_logged_and_the_run_goes_on(project: Path, caplo
     ):
         assert agent.ask("hi").text == "hello"
     assert "on_event failed for " in caplog.text
+
+
+def test_asking_in_a_running_event_loop_warns_once(project: Path) -> None:
+    """The loop stands still until the answer; ``aask`` and a plain program's ``ask`` do not warn."""
+
+    async def main(agent: Agent) -> None:
+        with pytest.warns(RuntimeWarning, match="blocks the running event loop.* await agent.aask") as warned:
+            assert agent.ask("one").text == "a"
+        assert warned[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert agent.ask("two").text == "b"
+            assert (await agent.aask("three")).text == "c"
+
+    replies = [ChatServer.text(text) for text in "abcd"]
+    with ChatServer(*replies) as server, Agent(model="m", base_url=server.base_url, project_dir=project) as agent:
+        asyncio.run(main(agent))
+        assert agent.ask("four").text == "d"
+
+
+@pytest.fixture
+def stock() -> Iterator[Any]:
+    """A tool of the program, in a toolset with another one."""
+
+    @tool(toolset="shop")
+    def stock(item: str) -> int:
+        """Return how many of an item there are."""
+        return 7
+
+    @tool(toolset="shop")
+    def order(item: str) -> str:
+        """Order an item."""
+        return "ordered"
+
+    yield stock
+    for name in ("stock", "order"):
+        registry.unregister(name)
+
+
+def test_an_agent_with_only_the_given_tools(project: Path, stock: Any) -> None:
+    """Neither other tools of their toolsets nor the platform's; the names of registered tools count, too."""
+    calls = ChatServer.calls(("stock", {"item": "lamp"}), ("order", {"item": "lamp"}), ("terminal", {"command": "true"}))
+    with ChatServer(calls, ChatServer.text("Seven.")) as server:
+        options: dict[str, Any] = {"model": "m", "base_url": server.base_url, "project_dir": project}
+        with Agent(tools=[stock, "read_file"], **options) as agent:
+            assert agent.ask("How many lamps?").text == "Seven."
+            session = agent.session.id
+        told = server.requests[1]["messages"][-3:]
+        assert sorted(one["function"]["name"] for one in server.requests[0]["tools"]) == ["read_file", "stock"]
+        assert told[0]["content"] == "7"
+        assert all("not granted to this session" in one["content"] for one in told[1:])
+        with Agent(resume=session, project_dir=project, tools=[stock]) as agent:
+            assert agent.session.names == ["stock"]
+        with Agent(tools=[], **options) as agent:
+            assert agent.session.names == []
+
+
+def test_tools_that_are_none_are_refused(project: Path) -> None:
+    with pytest.raises(RegistrationError, match="put @tool above the function"):
+        Agent(project_dir=project, tools=[len])
+    with pytest.raises(ToolsetError, match=r"unknown tool 'red_file'; known: .*read_file"):
+        Agent(project_dir=project, tools=["red_file"])

@@ -42,7 +42,7 @@ def _close(loop: asyncio.AbstractEventLoop, owner: int) -> None:
         return
     if loop.is_closed() or loop.is_running():
         return
-    if _loop_is_running():  # the last reference was dropped inside another loop: none of its tasks can be awaited
+    if is_loop_running():  # the last reference was dropped inside another loop: none of its tasks can be awaited
         loop.close()
         return
     pending = asyncio.all_tasks(loop)
@@ -65,7 +65,7 @@ def close_loop() -> None:
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run the coroutine and return its result, from any sync code. Ctrl-C cancels it first, and is then raised."""
-    return _in_thread(coroutine) if _loop_is_running() else _on_own_loop(coroutine)
+    return _in_thread(coroutine) if is_loop_running() else _on_own_loop(coroutine)
 
 
 def by_hand(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -78,7 +78,8 @@ def by_hand(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a coroutine that was driven by hand awaited an event loop")
 
 
-def _loop_is_running() -> bool:
+def is_loop_running() -> bool:
+    """Return whether the calling thread has a running event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

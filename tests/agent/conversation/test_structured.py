@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from pydantic import BaseModel, Field, TypeAdapter, field_validator
 
 from agent.api import Agent
 from agent.config import Config, ModelConfig
@@ -180,6 +182,77 @@ def test_a_schema_that_is_none_is_told_before_anything_is_asked(tmp_path: Path) 
     with ChatServer() as server, agent(server, tmp_path) as made, pytest.raises(ConfigError, match="not a JSON Schema"):
         made.ask("how many?", schema={"type": "whole number"})
     assert server.requests == []
+
+
+class Place(BaseModel):
+    name: str
+    founded: date
+
+
+class Trip(BaseModel):
+    """A trip with at least one place."""
+
+    places: list[Place]
+    way: Literal["train", "foot"] = Field(alias="by")
+
+    @field_validator("places")
+    @classmethod
+    def never_home(cls, places: list[Place]) -> list[Place]:
+        if any(place.name == "Home" for place in places):
+            raise ValueError("home is no trip")
+        return places
+
+
+TRIP = '{"places": [{"name": "Oslo", "founded": "1048-01-01"}], "by": "train"}'
+
+
+@pytest.mark.parametrize(
+    ("wanted", "answer", "data"),
+    [
+        (Trip, TRIP, Trip(places=[Place(name="Oslo", founded=date(1048, 1, 1))], by="train")),
+        (list[Place], '[{"name": "Oslo", "founded": "1048-01-01"}]', [Place(name="Oslo", founded=date(1048, 1, 1))]),
+        (int, "4", 4),
+        (Place | None, "null", None),
+    ],
+)
+def test_a_class_is_a_schema_and_the_data_are_its_object(tmp_path: Path, wanted: Any, answer: str, data: Any) -> None:
+    with ChatServer(ChatServer.text(answer)) as server, agent(server, tmp_path) as made:
+        assert made.ask("where?", schema=wanted).data == data
+    assert json.dumps(TypeAdapter(wanted).json_schema()) in server.requests[0]["messages"][-1]["content"]
+
+
+def test_an_answer_that_does_not_match_a_class_is_asked_for_again(tmp_path: Path) -> None:
+    with ChatServer(ChatServer.text('{"places": []}'), ChatServer.text(TRIP)) as server, agent(server, tmp_path) as made:
+        assert made.ask("where?", schema=Trip).data.places[0].name == "Oslo"
+    assert '"by" is a required property' in server.requests[1]["messages"][-1]["content"]
+
+
+def test_a_class_may_refuse_what_its_schema_allows(tmp_path: Path) -> None:
+    home = TRIP.replace("Oslo", "Home")
+    with ChatServer(ChatServer.text(home), ChatServer.text("fine")) as server, agent(server, tmp_path) as made:
+        with pytest.raises(AnswerUnfit, match=r"not the class: (.|\n)*home is no trip") as caught:
+            made.ask("where?", schema=Trip)
+        assert caught.value.text == home
+        assert made.ask("well?").text == "fine"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"), [("Trip", "or a pydantic class; got 'Trip'"), (AnswerCheck, "makes no JSON Schema"), (7, "got 7")]
+)
+def test_what_is_no_schema_and_no_class_is_refused(tmp_path: Path, wanted: Any, words: str) -> None:
+    with ChatServer() as server, agent(server, tmp_path) as made:
+        with pytest.raises(ConfigError, match=words):
+            made.ask("where?", schema=wanted)
+        with pytest.raises(ConfigError, match=words):
+            made.stream("where?", schema=wanted)
+    assert server.requests == []
+
+
+def test_a_parked_run_has_no_object_yet(tmp_path: Path) -> None:
+    push = ("terminal", {"command": "git push --force origin main"})
+    with ChatServer(ChatServer.calls(push)) as server, agent(server, tmp_path, parks=True) as made:
+        result = made.ask("where?", schema=Trip)
+        assert (result.stopped, result.data) == ("parked", None)
 
 
 def test_a_resumed_agent_keeps_its_model(tmp_path: Path) -> None:
