@@ -10,14 +10,23 @@ import pytest
 from agent.cli.footer import footer
 
 
-@pytest.mark.parametrize(("window", "said"), [(8_000, "6,667 tokens of context, 83 % · "), (None, "6,667 tokens of context · ")])
-def test_the_share_of_the_window_stands_where_it_is_known(window: int | None, said: str) -> None:
+def made(window: int | None = None, **chat: Any) -> Any:
     session = SimpleNamespace(
         mode=SimpleNamespace(now="default"),
         link=SimpleNamespace(window=window),
         backend=SimpleNamespace(name="local"),
         delegates=SimpleNamespace(at_work=()),
     )
-    chat: Any = SimpleNamespace(session=session, model="qwen3", cost=None, beside=(), images=())
+    return SimpleNamespace(session=session, model="qwen3", beside=(), images=(), **{"cost": None, **chat})
+
+
+@pytest.mark.parametrize(("window", "said"), [(8_000, "6,667 tokens of context, 83 % · "), (None, "6,667 tokens of context · ")])
+def test_the_share_of_the_window_stands_where_it_is_known(window: int | None, said: str) -> None:
+    chat = made(window)
     assert said in footer(chat, 6_667, "/help")
     assert "context" not in footer(chat, 0, "/help")
+
+
+@pytest.mark.parametrize(("estimated", "said"), [(False, " · 0.0125 spent · "), (True, " · ~0.0125 spent · ")])
+def test_an_estimated_cost_is_marked(estimated: bool, said: str) -> None:
+    assert said in footer(made(cost=0.0125, estimated=estimated), 0, "/help")

@@ -183,7 +183,7 @@ async def test_an_upgrade_that_fails_changes_nothing(open_file: Open, tmp_path: 
 
 
 def test_the_sql_files_are_numbered_one_by_one() -> None:
-    assert list(_schema.steps(_schema.FOLDER)) == list(range(1, 16))
+    assert list(_schema.steps(_schema.FOLDER)) == list(range(1, 17))
 
 
 async def test_many_threads_open_a_fresh_file_at_once(open_file: Open) -> None:

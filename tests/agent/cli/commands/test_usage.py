@@ -144,3 +144,15 @@ def test_delegates_of_delegates_count_for_the_session_of_a_person(run: Any) -> N
     (part,) = totals(run, "--by", "session", "--session", "b")
     assert (part["name"], part["input"], part["delegates"]["sessions"]) == ("b", 20, 1)
     assert totals(run, "--by", "session", "--session", "x")[0]["input"] == 20
+
+
+def test_an_estimate_is_marked_and_names_its_price_list(run: Any, server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vendor's model without model.prices, asked through a proxy."""
+    monkeypatch.setenv("http_proxy", server.base_url.removesuffix("/v1"))
+    assert run("run", "look", "--base-url", "http://openai.azure.com/v1", "--model", "gpt-4o").code == 0
+    (day,) = totals(run)
+    assert day["cost"] > 0
+    assert day["estimated"].startswith("genai-prices ")
+    _, row, total = run("usage").out.splitlines()
+    assert row.split()[6] == f"~{day['cost']:.4f}"
+    assert total.endswith(f"; cost ~{day['cost']:.4f} (estimated by {day['estimated']})")
