@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, INTERRUPTED, OK
 from agent.cli.ask import TerminalAsker
-from agent.cli.choosing import chosen, covered, offered
+from agent.cli.choosing import chosen, covers_of, offered, said_in_words
 from agent.cli.escape import exact, one_line
 from agent.cli.parked import parked_lines, still_open
 from agent.cli.refusing import BY
@@ -131,7 +131,7 @@ def _said(ticket: SuspendTicket, wanted: RequestedAnswer) -> Any:
 def _meaning(ticket: SuspendTicket, payload: Any) -> list[str]:
     if not payload["approved"]:
         return [f"  denied{f': {exact(reason)}' if (reason := payload.get('reason')) else ''}"]
-    return [f"  approved: {covered(ticket, payload['scope'])}"]
+    return [f"  {said_in_words(payload, covers_of(ticket))}"]
 
 
 def _refused(record: TicketRecord) -> int:

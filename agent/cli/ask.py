@@ -81,7 +81,7 @@ class KeyReader(LineReader, Protocol):
         and again when they change.
 
         ``letters`` are the letters that choose. An interface may map the characters of another keyboard layout to them. A letter
-        counts only if no other key follows it, except for letters in ``at_once``, which permit nothing.
+        counts only if no other key follows it. Letters in ``at_once`` decide nothing, and count sooner: see OneKey.
 
         A character is returned as itself; other keys are ``enter``, ``left``, ``right``, ``up`` and ``down``; ``pasted`` stands
         for several keys at once, which never count. Other names are ignored. Keys count only after the first pause in the typing
@@ -282,7 +282,7 @@ class _Approval:
 
     async def _key(self, keys: KeyReader, at: int | None) -> str:
         """Show the choices, with a mark at the one that the arrows reached, and return a key."""
-        letters, at_once = letters_of(self._offers), letters_of(self._offers, permit=False)
+        letters, at_once = letters_of(self._offers), letters_of(self._offers, decide=False)
         if self._lists is None:
             return await keys.read_key(partial(_counted, self._offers, at, self._count), letters, at_once)
         return await self._lists.read_choice(partial(list_rows, self._offers, self._covers, at), self._title, letters, at_once)

@@ -35,7 +35,7 @@ _LEGEND = {
 
 _OF_DELEGATE = "for this delegate only, until it ends"
 
-_DEFAULT = Regex(r"for \d+ (calls|minutes) \(or another number\)")
+_DEFAULT = Regex(r"for (\d+) (call|minute)s \(or another number\)$")
 
 Move: TypeAlias = Literal["left", "right"]
 
@@ -65,9 +65,16 @@ def covers_of(ticket: SuspendTicket) -> Mapping[str, Any]:
     return {scope: str(words).replace(IN_SESSION, _OF_DELEGATE) for scope, words in covers.items()}
 
 
-def covered(ticket: SuspendTicket, scope: str) -> str:
-    """Return a description of the calls that an approval of this scope covers."""
-    return exact(str(covers_of(ticket).get(scope, "this call only")))
+def granted(payload: Mapping[str, Any], covers: Mapping[str, Any]) -> str:
+    """Return a description of the calls that an approval covers, with the number of calls or minutes that it grants."""
+    scope = str(payload["scope"])
+    given = payload.get(NUMBERS.get(scope, ""))
+    words = exact(str(covers.get(scope, "this call only")))
+    found = _DEFAULT.search(words)
+    if found is None:
+        return words
+    number = int(found[1]) if given is None else given
+    return f"{words[: found.start()]}for {number} {found[2]}{'' if number == 1 else 's'}{words[found.end() :]}"
 
 
 def choices(scopes: Sequence[str], *, is_long: bool) -> list[Choice]:
@@ -159,9 +166,9 @@ def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:
     return _marked(f"{one.letter} {word}" if is_worded else one.letter, is_chosen)
 
 
-def letters_of(offers: Sequence[Choice], *, permit: bool = True) -> str:
-    """Return the letters that choose; without ``permit`` only letters that approve nothing."""
-    return "".join(one.letter for one in offers if permit or not one.scope)
+def letters_of(offers: Sequence[Choice], *, decide: bool = True) -> str:
+    """Return the letters that choose; without ``decide`` only letters that neither approve nor deny."""
+    return "".join(one.letter for one in offers if decide or one.letter in "v?")
 
 
 def _marked(text: str, is_chosen: bool) -> str:
@@ -183,7 +190,7 @@ def legend(offers: Sequence[Choice], covers: Mapping[str, str], *, by_key: bool)
         does = exact(covers.get(one.scope, "this call only")) if one.scope else _LEGEND.get(one.word, _LEGEND["?"])
         if by_key:
             does = does.replace("v all:", "V:").replace("text after it on the same line is the reason", "then type a reason")
-            does = _DEFAULT.sub(r"for as many \1 as you then type", does)
+            does = _DEFAULT.sub(r"for as many \2s as you then type", does)
         lines.append(f"  {one.letter}{number:<2}  {does}")
     return lines
 
@@ -214,10 +221,8 @@ def denied(word: str, rest: str) -> dict[str, Any] | None:
     return {"approved": False, "reason": reason} if reason else {"approved": False}
 
 
-def said_in_words(payload: Mapping[str, Any], covers: Mapping[str, str]) -> str:
+def said_in_words(payload: Mapping[str, Any], covers: Mapping[str, Any]) -> str:
     """Return the line about the answer that stays on the screen. A denial's reason is shown with the ended call instead."""
     if not payload["approved"]:
         return "denied"
-    scope = str(payload["scope"])
-    number = f"{payload[NUMBERS[scope]]} {NUMBERS[scope]}: " if NUMBERS.get(scope) in payload else ""
-    return f"approved: {number}{exact(str(covers.get(scope, 'this call only')))}"
+    return f"approved: {granted(payload, covers)}"

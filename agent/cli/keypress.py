@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TextIO
 
+ALONE = 0.3
+"""Seconds after a letter within which no other key may follow."""
 QUIET = 0.7
 """Seconds without a key before the next key counts for the visible prompt."""
 PASTED = "pasted"
@@ -29,7 +31,8 @@ class SingleKeys:
     async def press(self) -> str:
         """Return the next key: a character, or enter, left, right, up or down. Raises EOFError and KeyboardInterrupt.
 
-        Several keys at once were pasted: they are discarded, with all that follow without a pause, and PASTED is returned.
+        Several keys at once were pasted, and a letter that another key follows begins a text: they are discarded, with all that
+        follow without a pause, and PASTED is returned.
         """
         while True:
             keys = await self._next(None) or ["c-d"]
@@ -37,7 +40,12 @@ class SingleKeys:
             if len(keys) > 1:
                 await self.wait_for_quiet()
                 return PASTED
-            if len(keys) == 1 and (key := _NAMES.get(keys[0], keys[0])) and (len(key) == 1 or key in _NAMES.values()):
+            key = _NAMES.get(keys[0], keys[0])
+            if key.isalpha() and len(key) == 1 and (more := await self._next(ALONE)) not in (None, ["c-m"], ["c-j"]):
+                _raise_where_it_ends(more or [])
+                await self.wait_for_quiet()
+                return PASTED
+            if len(key) == 1 or key in _NAMES.values():
                 return key
 
     async def _next(self, seconds: float | None) -> list[str] | None:

@@ -21,9 +21,10 @@ _NAMED = ("enter", "left", "right", "up", "down")
 
 
 class OneKey:
-    """Distinguishes choices from text. ``letters`` choose; those in ``at_once`` without waiting for further keys. ``answered`` is
-    called with the key that chose: a letter as pressed, or ``enter``, ``left``, ``right``, ``up``, ``down``. ``typed`` is called
-    with other text, and with "" for a key that has no effect now.
+    """Distinguishes choices from text. ``letters`` choose if no other key follows; a sign in ``at_once`` chooses at once, and so
+    does a letter in it when it is pressed twice. ``answered`` is called with the key that chose: a letter as pressed, or
+    ``enter``, ``left``, ``right``, ``up``, ``down``. ``typed`` is called with other text, and with "" for a key that has no
+    effect now.
     """
 
     def __init__(self, letters: str, at_once: str, answered: Callable[[str], None], typed: Callable[[str], None]) -> None:
@@ -48,10 +49,13 @@ class OneKey:
                 self._answer(held or key)
             else:
                 self._typed("")
-        elif self._has_answered or self.is_typing or self._held or key.lower() not in self.letters.lower():
+        elif self._has_answered or self.is_typing or key.lower() not in self.letters.lower() or self._held not in ("", key):
             self.text(key)
-        elif key.lower() in self._at_once:
+        elif key.lower() in self._at_once and (self._held or not key.isalpha()):
+            self._release()
             self._answer(key)
+        elif self._held:
+            self.text(key)
         else:
             self._held = key
             self._timer = asyncio.get_running_loop().call_later(ALONE, self._alone)

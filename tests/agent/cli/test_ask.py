@@ -7,12 +7,13 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.api import Crib, Session, assemble
 from agent.cli.ask import TerminalAsker, asker_for
-from agent.cli.choosing import choices, covers_of, key_row, legend
+from agent.cli.choosing import choices, covers_of, key_row, legend, said_in_words
 from agent.cli.screen.cells import Row, plain, row_width
 from toolcrib import Answer, ExecutedCall, SuspendTicket, ToolCall, ToolResult
 from tools.approval.offers import Asked, offers
@@ -329,6 +330,29 @@ def test_the_legend_of_keys_promises_no_number_that_enter_would_take() -> None:
     for letter, unit, default in (("u", "calls", 5), ("m", "minutes", 30)):
         assert f"  {letter}    {below}, for as many {unit} as you then type" in legend(shown, covers, by_key=True)
         assert f"  {letter} N  {below}, for {default} {unit} (or another number)" in legend(shown, covers, by_key=False)
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        ({"scope": "uses", "uses": 2}, "for 2 calls"),
+        ({"scope": "uses", "uses": 1}, "for 1 call"),
+        ({"scope": "uses"}, "for 5 calls"),
+        ({"scope": "until", "minutes": 90}, "for 90 minutes"),
+        ({"scope": "until"}, "for 30 minutes"),
+    ],
+)
+def test_a_receipt_says_what_was_granted(payload: dict[str, Any], words: str) -> None:
+    """Not the number that was offered."""
+    expected = f"approved: fs.recursive-delete, anywhere below /p, {words}"
+    assert said_in_words({"approved": True, **payload}, _offered()) == expected
+
+
+def test_a_receipt_of_another_scope_repeats_the_offer() -> None:
+    covers = _offered()
+    for scope in ("once", "path", "session"):
+        assert said_in_words({"approved": True, "scope": scope}, covers) == f"approved: {covers[scope]}"
+    assert said_in_words({"approved": False}, covers) == "denied"
 
 
 def test_a_row_of_keys_loses_words_before_letters() -> None:

@@ -63,6 +63,12 @@ def test_what_comes_at_once_was_pasted(terminal: tuple[int, TextIO]) -> None:
     assert asyncio.run(pressed(terminal, b"\x1b[5~", b"d")) == "d"
 
 
+@pytest.mark.parametrize("first", [b"d", b"o", b"v"])
+def test_a_letter_that_another_key_follows_begins_a_text(terminal: tuple[int, TextIO], first: bytes) -> None:
+    assert asyncio.run(pressed(terminal, first, b"o it", b" differently")) == "pasted"
+    assert asyncio.run(pressed(terminal, first, b"\r")) == first.decode()
+
+
 def test_what_was_typed_before_it_was_quiet_is_forgotten(terminal: tuple[int, TextIO]) -> None:
     async def late() -> str:
         hand, _ = terminal

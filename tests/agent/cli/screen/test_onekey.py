@@ -9,7 +9,7 @@ import pytest
 from agent.cli.screen.onekey import ALONE, OneKey
 
 
-def pressed(*keys: str, letters: str = "osd?", at_once: str = "d?") -> tuple[list[str], str]:
+def pressed(*keys: str, letters: str = "osdv?", at_once: str = "v?") -> tuple[list[str], str]:
     """Return the answers, and the keys that counted as text; a key ``""`` is a pause."""
     answered: list[str] = []
     typed: list[str] = []
@@ -32,7 +32,10 @@ def pressed(*keys: str, letters: str = "osd?", at_once: str = "d?") -> tuple[lis
     [
         (["o", ""], (["o"], "")),
         (["O", ""], (["O"], "")),
-        (["d"], (["d"], "")),
+        (["d", ""], (["d"], "")),
+        (["?"], (["?"], "")),
+        (["v", ""], (["v"], "")),
+        (["v", "v"], (["v"], "")),
         (["o"], ([], "o")),  # the input ended before a pause showed that no text follows
         (["o", "n", "", "l", "y"], ([], "only")),
         (["n", "o", "enter"], ([], "no")),
@@ -40,7 +43,9 @@ def pressed(*keys: str, letters: str = "osd?", at_once: str = "d?") -> tuple[lis
         (["o", "enter"], (["o"], "")),
         (["enter"], (["enter"], "")),
         (["right", "o"], (["right"], "o")),
-        (["d", "o", ""], (["d"], "o")),
+        (["d", "o", ""], ([], "do")),  # a message that begins with the letter
+        (["v", "i", ""], ([], "vi")),
+        (["d", "d", ""], ([], "dd")),
     ],
 )
 def test_a_letter_answers_where_it_stands_alone(keys: list[str], expected: tuple[list[str], str]) -> None:
