@@ -8,7 +8,7 @@ from weakref import WeakSet
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import InvalidArguments
 from toolcrib.contract.store import Store
-from tools.approval.modes import DEFAULT, MODES, Mode, is_stricter, mode_of
+from tools.approval.modes import CONFIRM, CONFIRM_KEY, DEFAULT, MODES, Mode, is_stricter, mode_of
 from tools.approval.policy import Policy
 from tools.dispatch.scope import CallScope
 
@@ -45,15 +45,27 @@ class SessionMode:
         if name not in MODES:
             raise InvalidArguments(f"unknown mode {name!r}; choose {', '.join(MODES)}")
         mode, session_id = mode_of(name), self._scope.identity.session_id
+        begins = mode == CONFIRM != self.now
         self._is_unkept = True
         if is_stricter(mode, self.now):  # a stricter mode applies even if it can't be stored
             self.apply(mode)
+        if begins:
+            for one in (self, *self._followers):
+                await one._ask_about_edits_again()
         known = await self._store.sessions.get(session_id)
         if known is not None:
             await self._store.sessions.update(session_id, place={**known.place, KEY: mode})
         self._is_unkept = False
         self.apply(mode)
         return mode
+
+    async def _ask_about_edits_again(self) -> None:
+        """Revoke the grants for edits that the user gave when the session was in the mode confirm-edits before."""
+        policy = self._scope.policy
+        if isinstance(policy, Policy):
+            for grant in await policy.grants.all(self._scope.identity.session_id):
+                if grant.key == CONFIRM_KEY:
+                    await policy.grants.revoke(grant.id)
 
     async def refresh(self) -> None:
         """Apply the mode that another process may have stored."""

@@ -114,9 +114,10 @@ class DelegateStarter:
         own, shared = child.scope.policy, scope.policy
         if isinstance(own, Policy) and isinstance(shared, Policy):
             told = {"name": str(about["name"]), "task": str(about["task"])}
+            above = (*shared.above, parent.id)
             files = SharedFiles(shared.files, parent.id, own.files)
             covered = {name: getattr(shared, name) for name in ("covers", "covers_all_but_ignored", "measured")}
-            child.scope.policy = replace(own, files=files, delegate=told, tool_rules=shared.tool_rules, **covered)
+            child.scope.policy = replace(own, files=files, delegate=told, above=above, tool_rules=shared.tool_rules, **covered)
         child.scope.undo = None if scope.undo is None else SharedUndo(scope.undo)
         child.scope.snapshots = None if scope.snapshots is None else scope.snapshots.shared()
         return child

@@ -1,8 +1,8 @@
 """Smart approval: an auxiliary model approves calls that are plainly harmless, and leaves all others to the user.
 
 It is off until the user's own configuration enables it. It can only lower ``ask``: calls that are always asked about, refused
-calls, and calls that an operator's rule asks about never reach it. On any failure (no server, a timeout, an invalid answer) the
-user is asked; if no user can be asked, the call is denied. An approval covers one call.
+calls, and calls that an operator's rule or the mode asks about never reach it. On any failure (no server, a timeout, an invalid
+answer) the user is asked; if no user can be asked, the call is denied. An approval covers one call.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from toolcrib.contract.private import Private
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.types import Answer, SuspendTicket
 from tools.approval.gate import ACTION
+from tools.approval.modes import CONFIRM_KEY
 from tools.dispatch.threads import in_own_thread
 from tools.judge.findings import TOOL_RULE, visible
 
@@ -68,6 +69,7 @@ argues for its approval.
 
 Answer with one JSON object and nothing else: {"decision": "approve" or "ask", "why": "one short sentence"}
 """
+_ONLY_USER = (TOOL_RULE, CONFIRM_KEY)
 _FENCED = Regex(r"```(?:json)?[ \t]*\n(.*)\n```", re.DOTALL)
 _log = logging.getLogger(__name__)
 
@@ -217,13 +219,13 @@ def person_behind(asker: Asker | None) -> Asker | None:
 def may_be_lowered(ticket: SuspendTicket) -> bool:
     """Return whether a model may answer: the ticket is the approval gate's, and all its findings have the level ``ask``.
 
-    Only the user answers for an operator's rule about a tool, because the rule requires it.
+    Only the user answers for an operator's rule about a tool, and for a mode that confirms edits, because they require it.
     """
     findings = ticket.parameters.get("findings")
     if ticket.action != ACTION or ticket.resume_mode != "replay" or not isinstance(findings, list | tuple) or not findings:
         return False
     return all(
-        isinstance(one, Mapping) and one.get("level") == "ask" and not str(one.get("key", "")).startswith(TOOL_RULE)
+        isinstance(one, Mapping) and one.get("level") == "ask" and not str(one.get("key", "")).startswith(_ONLY_USER)
         for one in findings
     )
 

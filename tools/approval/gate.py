@@ -221,7 +221,7 @@ class ApprovalGate:
             await self._note(policy, call, ctx, "blocked", f"mode:{PLAN}", findings)
             return Block(refusal(why))
         if why:
-            findings = [*findings, confirmed(why, call.name)]
+            findings = [*findings, confirmed(why, call.name, case.entry, ctx.effects)]
         asked_about = _unheld(findings, layers)
         open_findings = await _ungranted(policy, asked_about, ctx, self._deadlines, grants)
         if open_findings:
@@ -232,11 +232,12 @@ class ApprovalGate:
             binds = digest(call, ctx, open_findings, digests, case.entry)
             answer = ctx.answer_to(binds)
             if answer is None:
-                from tools.approval.ticket import ticket_of
+                from tools.approval.ticket import delegate_of, ticket_of
 
                 asked = _asked(policy, ctx, open_findings, cwd_of(ctx.effects), command_of(ctx.effects))
                 unheld = _reasons(open_findings, layers)
-                return Suspend(ticket_of(ACTION, asked, policy.delegate, call, ctx, binds, changed, unheld))
+                asks = await delegate_of(policy, asked)
+                return Suspend(ticket_of(ACTION, asked, asks, call, ctx, binds, changed, unheld))
             if not _approves(answer):
                 return Block(
                     f"Denied by the user: {_reason(answer)} Do not try it another way;"

@@ -25,7 +25,7 @@ MODES: Mapping[Mode, str] = MappingProxyType(
     {
         DEFAULT: "calls that match a rule are asked about or denied, all others run",
         CAUTIOUS: "like default, and also asks about calls whose effects the sandbox contains or an undo can revert",
-        CONFIRM: "every edit and every command that may write is asked about each time",
+        CONFIRM: "every edit and every command that may write is asked about; an answer can allow the session's edits",
         PLAN: "only reading is allowed: edits and commands that may write are denied",
     }
 )
@@ -36,6 +36,8 @@ ADDING: Collection[Mode] = (CONFIRM, PLAN)
 
 CONFIRM_KEY = "mode.confirm-edits"
 """Key of the finding that a mode adds to a call that may change something."""
+ALL_EDITS = "all edits"
+"""Text for users in place of that key: a grant covers edits by toolcrib's own tools."""
 
 _MAY_BE_FOUND = ("secret.",)
 """Key prefixes of findings that a read-only command may have: plan mode asks about these as usual."""
@@ -82,6 +84,21 @@ def refusal(why: str) -> str:
     )
 
 
-def confirmed(why: str, name: str) -> Finding:
-    """Return the finding that asks the user about a call that may change something."""
-    return Finding(CONFIRM_KEY, "ask-once", "this session confirms every change", visible(f"{name}: {why}"))
+def confirmed(why: str, name: str, entry: ToolEntry | None = None, effects: Sequence[Effect] = ()) -> Finding:
+    """Return the finding that asks the user about a call that may change something.
+
+    A grant may cover an edit by one of toolcrib's own tools. All other calls are asked about every time.
+    """
+    text, reason = visible(f"{name}: {why}"), "this session confirms every change"
+    if entry is None or entry.kind != "edit" or not entry.is_built_in or not (paths := _edited(effects)):
+        return Finding(CONFIRM_KEY, "ask-once", reason, text)
+    return Finding(CONFIRM_KEY, "ask", reason, text, paths=paths)
+
+
+def _edited(effects: Sequence[Effect]) -> tuple[str, ...]:
+    """Return the files that a call changes; empty if it may do anything else."""
+    from toolcrib.contract.effects import DeletesFile, ReadsFile, WritesFile
+
+    if not all(isinstance(effect, WritesFile | DeletesFile | ReadsFile) for effect in effects):
+        return ()
+    return tuple(effect.path for effect in effects if isinstance(effect, WritesFile | DeletesFile))

@@ -10,6 +10,7 @@ from toolcrib.contract.store import Grant, GrantScope
 from toolcrib.contract.types import Json
 from tools.approval.grants import covers, new_grant
 from tools.approval.leads import bound, everything
+from tools.approval.modes import ALL_EDITS, CONFIRM_KEY
 from tools.judge.findings import UNKNOWN_PATH, Finding, visible
 from tools.judge.plain import simple_argv
 
@@ -40,7 +41,7 @@ def offers(asked: Asked) -> dict[str, str]:
     if any(finding.level == "ask-once" for finding in asked.findings):
         return found
     if _holds(asked, "session", {}):
-        kinds = ", ".join(dict.fromkeys(visible(finding.key) for finding in asked.findings))
+        kinds = ", ".join(dict.fromkeys(_kind(finding) for finding in asked.findings))
         below = f"{kinds}, anywhere below {visible(asked.root)}"
         found["session"] = f"{below}, {IN_SESSION}"
         if any(_narrow(finding) for finding in asked.findings) and _holds(asked, "session", {"only": "path"}):
@@ -53,6 +54,10 @@ def offers(asked: Asked) -> dict[str, str]:
     if asked.command is not None and asked.cwd and (argv := simple_argv(asked.command)) is not None and _lasts(asked, argv):
         found["always"] = f"`{visible(asked.command.strip())}` in {visible(asked.cwd)}, permanently, in every session"
     return found
+
+
+def _kind(finding: Finding) -> str:
+    return ALL_EDITS if finding.key == CONFIRM_KEY else visible(finding.key)
 
 
 def grants_of(asked: Asked, scope: str, payload: Mapping[str, Json], *, by: str, at: float, ticket_id: str) -> list[Grant]:

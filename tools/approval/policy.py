@@ -73,6 +73,8 @@ class Policy:
     mode: Mode = DEFAULT
     delegate: Mapping[str, str] | None = None
     """Name and task of the delegate whose session it is; None for a user's session."""
+    above: Sequence[str] = ()
+    """The sessions above a delegate's, whose grants do not cover the delegate's calls."""
     covers: Callable[[str], bool] | None = None
     covers_all_but_ignored: Callable[[str], bool] | None = None
     """Like ``covers``, but may omit folders that git ignores and a tool can recreate, such as node_modules."""

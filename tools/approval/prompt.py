@@ -120,7 +120,11 @@ def _delegate(about: Json) -> list[PromptLine]:
     if not isinstance(about, Mapping):
         return []
     head = PromptLine(f"  asked by the delegate {spelled(str(about.get('name', '?')))}, whose task is:")
-    return [head, *quoted(" ".join(str(about.get("task", "")).split()))]
+    lines = [head, *quoted(" ".join(str(about.get("task", "")).split()))]
+    if granted := about.get("granted"):
+        why = "covers only the session's own calls, and a delegate has its own session"
+        lines.append(PromptLine(f"{_WARNS}the session's grant ({spelled(str(granted))}) {why}", style="warn"))
+    return lines
 
 
 def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[str, str]]:

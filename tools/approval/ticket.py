@@ -9,7 +9,9 @@ from toolcrib.contract.effects import SchedulesJob, SendsMessage
 from toolcrib.contract.types import Json, SuspendTicket, ToolCall
 from tools.approval.binding import paths_of
 from tools.approval.differences import Differences
+from tools.approval.grants import covers
 from tools.approval.offers import Asked, offers
+from tools.approval.policy import Policy
 from tools.approval.prompt import MOST_PLAIN, worded
 from tools.contained.outside import judged_in
 from tools.judge.findings import digestible, visible
@@ -79,6 +81,18 @@ def ticket_of(
     shown = f"to {sent[0].whom or sent[0].to}" if sent else parameters.get("path", call.name) if command is None else command
     message = f"{call.name}: {visible(str(shown))}\n{visible(whys)}"
     return SuspendTicket(action, message, call, parameters, ANSWER_SCHEMA, binds=binds)
+
+
+async def delegate_of(policy: Policy, asked: Asked) -> Mapping[str, str] | None:
+    """Return the delegate that asks, None for a session's own model. If a grant of a session above the delegate's covers a
+    finding, ``granted`` describes this grant, which does not cover a delegate's calls.
+    """
+    for session_id in policy.above:
+        for grant in await policy.grants.all(session_id, asked.principal):
+            own = grant.scope != "always" and grant.principal == asked.principal
+            if own and any(covers(grant, one, session_id=session_id, cwd=asked.cwd) for one in asked.findings):
+                return {**(policy.delegate or {}), "granted": f"{grant.key} below {grant.root}"}
+    return policy.delegate
 
 
 def _message(effect: SendsMessage, whom: str) -> dict[str, Json]:

@@ -13,7 +13,7 @@ from agent.api import Crib, assemble
 from agent.config import load_config
 from agent.conversation.modes import KEY, first_mode
 from agent.store.memory import MemoryStore
-from toolcrib import InvalidArguments, StoreFailed
+from toolcrib import Answer, InvalidArguments, StoreFailed, SuspendTicket, ToolCallContext
 from tools.dispatch.bridge import run_async
 
 
@@ -48,6 +48,29 @@ def test_the_next_call_is_judged_by_the_mode_that_a_person_chose(crib: Crib, tmp
     with pytest.raises(InvalidArguments, match="default, cautious, confirm-edits, plan"):
         asyncio.run(session.mode.switch("yolo"))
     session.close_sync()
+
+
+def test_switching_to_confirm_edits_asks_about_edits_again(tmp_path: Path, store: MemoryStore) -> None:
+    """What the user allowed in that mode before is over; other grants stay."""
+    asked: list[str] = []
+
+    def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        asked.append(ticket.parameters["findings"][0]["key"])
+        return Answer(ticket.id, payload={"approved": True, "scope": "session"}, by="test")
+
+    with assemble(project_dir=tmp_path, store=store) as crib:
+        session = crib.open_session(asker=asker, mode="confirm-edits")
+        assert wrote(session, tmp_path, "a")
+        assert wrote(session, tmp_path, "b")
+        assert asked == ["mode.confirm-edits"]
+        run_async(session.mode.switch("confirm-edits"))
+        assert wrote(session, tmp_path, "c")
+        assert len(asked) == 1
+        run_async(session.mode.switch("default"))
+        run_async(session.mode.switch("confirm-edits"))
+        assert wrote(session, tmp_path, "d")
+        assert asked == 2 * ["mode.confirm-edits"]
+        session.close_sync()
 
 
 def test_schemas_stay_the_same(crib: Crib) -> None:

@@ -26,6 +26,7 @@ from agent.undo import UndoRequest
 from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext
 from toolcrib.testing import ChatServer
 from tools.approval.policy import RuleSays
+from tools.approval.prompt import prompt_of
 from tools.dispatch.bridge import run_async
 
 Start = Callable[..., Any]
@@ -185,9 +186,11 @@ def test_nobody_to_ask_means_no(start: Start, tmp_path: Path) -> None:
 
 def test_grants_of_the_parents_session_do_not_pass_down(start: Start, tmp_path: Path) -> None:
     asked: list[str] = []
+    prompts: list[str] = []
 
     def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
         asked.append(ctx.run_identity.session_id)
+        prompts.append(str(prompt_of(ticket)))
         return Answer(ticket.id, payload={"approved": True, "scope": "session"}, by="test")
 
     remove = ChatServer.calls(("terminal", {"command": "mkdir -p build; rm -rf build"}))
@@ -197,6 +200,8 @@ def test_grants_of_the_parents_session_do_not_pass_down(start: Start, tmp_path: 
     agent.ask("go")
     child = _child(agent)
     assert asked == [agent.session.id, child], "each of the two has agreed to its own, once"
+    why = f"the session's grant (fs.recursive-delete below {tmp_path}/) covers only the session's own calls"
+    assert [why in prompt for prompt in prompts] == [False, True]
 
 
 def test_what_a_delegate_downloaded_its_parent_is_asked_about(start: Start, tmp_path: Path) -> None:

@@ -327,6 +327,7 @@ def test_only_questions_of_the_gate_with_nothing_but_ask_may_be_lowered() -> Non
     assert not may_be_lowered(ticket("ask", action="clarify"))
     assert not may_be_lowered(ticket("ask", mode="use_as_result"))
     assert not may_be_lowered(ticket("ask", key="tool.rule@mcp_*"))  # an operator's rule asks: a person decides
+    assert not may_be_lowered(ticket("ask", key="mode.confirm-edits"))  # the user's mode asks
     for findings in (None, "ask", {}, ["ask"], [["level", "ask"]]):
         assert not may_be_lowered(SuspendTicket("approve_tool", "m", None, {"tool": "t", "findings": findings}))
 

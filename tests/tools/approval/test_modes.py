@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.tools.approval.conftest import PROJECT
-from toolcrib import RunsCommand, ShellState
+from toolcrib import RunsCommand, ShellState, WritesFile
 from toolcrib.testing import FakeEnvironment
 from tools.approval.modes import CONFIRM_KEY, MODES, is_stricter, mode_after, mode_of
 from tools.approval.policy import RuleSays
@@ -105,6 +105,41 @@ def test_confirm_edits_asks_about_every_change_each_time(moded: Callable[..., An
         assert floor.last.result.suspension.parameters["scopes"] == ["once"]
         assert floor.answer({"approved": True, "scope": "session"}).result.is_success
     assert floor.call("write_file", {"path": f"{PROJECT}/b", "content": "x"}) == {CONFIRM_KEY}
+
+
+def test_confirm_edits_can_allow_all_edits_of_the_session(moded: Callable[..., Any]) -> None:
+    """Only edits by toolcrib's own tools below the project: commands, other tools and other folders are asked about."""
+    floor = moded("confirm-edits", FakeEnvironment({f"{PROJECT}/a": b"x\n"}, commands=lambda request: (0, b""), cwd=PROJECT))
+    write = ("write_file", {"path": f"{PROJECT}/b", "content": "x"})
+    assert floor.call(*write) == {CONFIRM_KEY}
+    offered = floor.last.result.suspension.parameters["covers"]
+    assert offered["session"].startswith(f"all edits, anywhere below {PROJECT}, in this session")
+    assert offered["path"].startswith(f"all edits, of {PROJECT}/b only")
+    assert "always" not in offered
+    assert floor.answer({"approved": True, "scope": "session"}).result.is_success
+    assert floor.call("write_file", {"path": f"{PROJECT}/c", "content": "x"}) == "ran"
+    assert floor.call("patch", {"path": f"{PROJECT}/a", "old": "x", "new": "y"}) == "ran"
+    assert floor.do("touch f") == {CONFIRM_KEY}
+    assert CONFIRM_KEY in floor.call("write_file", {"path": "/home/dev/other/b", "content": "x"})
+    assert floor.last.result.suspension.parameters["scopes"] == ["once"]
+    assert floor.call(*write, session="s2") == {CONFIRM_KEY}
+    assert floor.call("write_file", {"path": f"{PROJECT}/.git/hooks/pre-commit", "content": "x"}) - {CONFIRM_KEY}
+    floor.gate.policy = replace(floor.gate.policy, mode="plan")
+    assert floor.call(*write) == "refused"
+
+
+def test_a_plugin_s_edit_that_names_files_is_asked_about_each_time(moded: Callable[..., Any]) -> None:
+    floor = moded("confirm-edits")
+    floor.dispatcher.registry.register(
+        "x_edit",
+        "x",
+        {"description": "x"},
+        lambda args: "{}",
+        kind="edit",
+        effects=lambda args, ctx: [WritesFile(f"{PROJECT}/b", "x")],
+    )
+    assert floor.call("x_edit", {}) == {CONFIRM_KEY}
+    assert floor.last.result.suspension.parameters["scopes"] == ["once"]
 
 
 def test_what_is_refused_stays_refused(moded: Callable[..., Any]) -> None:
