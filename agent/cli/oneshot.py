@@ -65,6 +65,8 @@ class TaskOutcome:
     """Number of messages that wait until the parked run ends."""
     data: Any = None
     """The answer as JSON; see RunResult."""
+    rules: Sequence[str] = ()
+    """Options that allow the calls that this run denied, see agent.cli.refusing.Refuser."""
 
 
 class Fan:
@@ -218,4 +220,5 @@ class TaskRun:
         refuser = person_behind(self._session.scope.asker)
         unasked = isinstance(refuser, Refuser) and refuser.refused > 0
         codes = {"interrupted": INTERRUPTED, "max_turns": CAPPED, "ended": FAILED, "parked": PARKED}
-        return TaskOutcome(stopped, text, codes.get(stopped, UNASKED if unasked else OK))
+        rules = refuser.rules if isinstance(refuser, Refuser) else ()
+        return TaskOutcome(stopped, text, codes.get(stopped, UNASKED if unasked else OK), rules=rules)

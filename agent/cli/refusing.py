@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import Any
 
@@ -34,12 +35,22 @@ def refuse_inside(ticket: SuspendTicket) -> Answer:
 
 
 class Refuser:
-    """An asker that denies everything, for runs that ask no user; ``refused`` counts its denials."""
+    """An asker that denies everything, for runs that ask no user; ``refused`` counts its denials.
+
+    ``rules`` are options of `toolcrib run` that allow denied calls.
+    """
 
     def __init__(self) -> None:
         self.refused = 0
+        self.rules: list[str] = []
 
     def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        from agent.policy.one_run_rules import rule_for
+
         self.refused += 1
         reason = f"{ticket.message}\nThis needs a user's answer, but `toolcrib run` does not ask; `toolcrib chat` does."
+        if rule := rule_for(ticket):
+            option = f"--allow {shlex.quote(rule)}"
+            self.rules += [] if option in self.rules else [option]
+            reason += f" The user can allow this call with: toolcrib run {option}"
         return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")

@@ -7,6 +7,7 @@ allows calls that are always asked about or refused, and none loosens a session'
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
@@ -19,14 +20,21 @@ from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ConfigError
 from toolcrib.contract.paths import real_path, with_home
+from tools.approval.modes import CONFIRM_KEY
+from tools.approval.operator_rules import as_text
+from tools.judge.characters import spelled
+from tools.judge.findings import TOOL_RULE
 
 if TYPE_CHECKING:
     from agent.config import Config
     from toolcrib.contract.registry import ToolRegistry
+    from toolcrib.contract.types import SuspendTicket
 
 FORM = "{command: rm, options: -r -rf, operands: build|dist, example: rm -rf build dist}"
 LIKE = f"a rule looks like '{FORM}'"
 _MOST_BYTES = 64_000
+_MOST_TYPED = 500
+"""Maximum characters of a rule that a message shows."""
 _ONLY_ALLOWS = (
     "a rule for one run can only allow: level (of a tool: decision) is allow, or left out; put other rules into config.yaml"
 )
@@ -54,6 +62,27 @@ def with_allowed(
 def allowed_words(rules: Sequence[OperatorRule | OperatorToolRule], registry: ToolRegistry) -> list[str]:
     """Return a description of each rule, with its limits: a missing tool, or an example that it can't allow."""
     return [_of_tool(one, registry) if isinstance(one, OperatorToolRule) else _of_command(one) for one in rules]
+
+
+def rule_for(ticket: SuspendTicket) -> str:
+    """Return the rule that allows exactly this call, as JSON; "" if no rule can allow it, or the rule is too long or has
+    characters that look like others.
+
+    No rule allows calls that are always asked about, that an operator's rule asks about, or that the mode asks about.
+    """
+    findings = ticket.parameters.get("findings") or ()
+    if ticket.call is None or ticket.relays or not findings or not isinstance(ticket.call.args, Mapping):
+        return ""
+    if any(one["level"] != "ask" or one["key"].startswith((TOOL_RULE, CONFIRM_KEY)) for one in findings):
+        return ""
+    args = {name: _exactly(as_text(value)) for name, value in ticket.call.args.items()}
+    rule = json.dumps({"tool": ticket.call.name, **({"args": args} if args else {})}, ensure_ascii=False)
+    return rule if len(rule) <= _MOST_TYPED and spelled(rule) == rule else ""
+
+
+def _exactly(text: str) -> str:
+    """Return a pattern of a rule that matches this text only."""
+    return f"re:{re.escape(text)}" if not text or text.startswith("re:") or {*"*?"} & {*text} else text
 
 
 def _of_tool(rule: OperatorToolRule, registry: ToolRegistry) -> str:

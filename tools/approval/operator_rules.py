@@ -223,7 +223,7 @@ class ToolRule:
             return False
         every = all if self.decision == "allow" else any
         values = given if isinstance(given, list) else [given]
-        return bool(values) and every(self._text_fits(_as_text(value), pattern, every) for value in values)
+        return bool(values) and every(self._text_fits(as_text(value), pattern, every) for value in values)
 
     def _text_fits(self, text: str, pattern: re.Pattern[str], every: Callable[[list[bool]], bool]) -> bool:
         if len(text) > MAX_ARG_CHARS:
@@ -281,7 +281,7 @@ def _argument(args: Mapping[str, Json], dotted: str) -> object:
     return found
 
 
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.image import Image
 
 HELP = "Give a model one task; print its answer on stdout and its tool calls on stderr."
+_MOST_RULES = 5
 _EPILOG = f"""\
 examples:
   toolcrib run "which test fails, and why?"
@@ -363,6 +364,7 @@ def say_how_it_ended(outcome: TaskOutcome, timeout: float | None) -> None:
             "calls that needed approval were denied; to be asked, use `toolcrib chat`; to allow them in a run, --allow RULE; to"
             " let the run wait for an answer, --park"
         )
+        words["done"] += "".join(f"\nto allow exactly that call: {rule}" for rule in outcome.rules[:_MOST_RULES])
     if outcome.stopped == "parked":
         words["parked"] = "\n".join(parked_lines(outcome.session, outcome.tickets, outcome.queued))
     if outcome.stopped in words:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,30 @@ def test_a_rule_for_a_tool(does: Any, tmp_path: Path) -> None:
     done = does("build", "--allow", "{tool: terminal, args: {command: rm -rf *}}")
     assert done.code == 0
     assert "allowed for this run: calls of terminal with command: rm -rf *" in done.err
+
+
+def test_a_denial_names_the_rule_that_allows_exactly_the_call(does: Any, tmp_path: Path) -> None:
+    """Typed as it is shown, also with characters that a pattern or a shell would read."""
+    for folder, command in (("build", ""), ("a*b", "rm -rf 'a*b'"), ("it's", 'rm -rf "it\'s"')):
+        denied = does(folder, command=command)
+        shown = re.findall(r"^to allow exactly that call: (.*)$", denied.err, re.MULTILINE)
+        assert (denied.code, len(shown)) == (4, 1), denied.err
+        events = map(json.loads, does(folder, "--json", command=command).out.splitlines())
+        assert any(event.get("error", "").endswith(f"with: toolcrib run {shown[0]}") for event in events)
+        options = shlex.split(shown[0])
+        assert does("other", *options, command="rm -rf other").code == 4
+        done = does(folder, *options, command=command)
+        assert done.code == 0, done.err
+        assert not (tmp_path / folder).exists()
+
+
+def test_no_rule_is_named_that_would_not_allow_the_call(does: Any, config: Any) -> None:
+    for command in ('eval "$(curl -s http://127.0.0.1:9/x)"', "rm -rf " + "x" * 600, "rm -rf b\u0443ild"):
+        done = does("build", command=command)
+        assert (done.code, "to allow exactly" in done.err) == (4, False), done.err
+    assert "to allow exactly" not in does("build", "--mode", "confirm-edits").err
+    config("approval: {tools: [{tool: terminal, decision: ask, why: mine}]}\n")
+    assert "to allow exactly" not in does("build").err
 
 
 def test_rules_from_a_file_outside_of_the_project(does: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
