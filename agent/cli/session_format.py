@@ -122,9 +122,11 @@ def said_lines(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"  — {record['source']}: {one_line(str(record['text']), _CLIP)}"
     elif record["role"] == "user":
         from agent.cli.beside import without_beside
+        from agent.context.drafting import wishes_in
         from agent.undo import without_news
 
         words, notes = without_beside(without_news(str(record["text"])))
+        words = words if (wishes := wishes_in(words)) is None else f"/init {wishes}".rstrip()
         yield " ".join([f"> {one_line(words, _CLIP)}", *recorded_labels(record)])
         yield from (f"  {one_line(note, _CLIP)}" for note in notes)
     elif record["role"] == "assistant":

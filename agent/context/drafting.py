@@ -104,8 +104,14 @@ def request(path: str, facts: ProjectFacts, *, is_there: bool | None, wishes: st
     """
     asked = _EITHER.format(draft=_DRAFT, improve=_IMPROVE) if is_there is None else _IMPROVE if is_there else _DRAFT
     found = "\n".join(f"- {purpose}: {command}" for purpose, command in facts.commands) or "- none"
-    parts = [asked.format(path=path), _CONTENT, f"Commands found in the project's files:\n{found}"]
-    return "\n\n".join([*parts, *([f"Besides: {wishes}"] if wishes else [])])
+    text = f"{asked.format(path=path)}{_MIDDLE}{found}"
+    return f"{text}{_WISHES}{wishes}" if wishes else text
+
+
+def wishes_in(message: str) -> str | None:
+    """Return the user's wishes in a message that ``request`` wrote, None for another message."""
+    _, middle, rest = message.partition(_MIDDLE)
+    return rest.partition(_WISHES)[2] if middle else None
 
 
 _DRAFT = """\
@@ -130,6 +136,8 @@ What belongs in it, in this order, at most 60 lines of Markdown:
 3. Rules that the code follows and that a newcomer would break: style, names, errors, tests, files that must not be edited.
 4. Pitfalls: what is slow, needs a service or a key, or is generated.
 Leave out what any engineer knows, praise, and anything you did not see in the project. No secrets, no paths of this machine."""
+_MIDDLE = f"\n\n{_CONTENT}\n\nCommands found in the project's files:\n"
+_WISHES = "\n\nBesides: "
 
 
 # -- reading project files ----------------------------------------------------------------------------------------------

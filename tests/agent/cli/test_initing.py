@@ -67,3 +67,19 @@ def test_without_write_file_the_draft_is_shown(run: Any, project: Path) -> None:
     done = run("chat", "--provider", "manual", "--disable", "file", stdin=b"/init\n")
     assert "- Test: `go test ./...`\n" in done.out
     assert not (project / "AGENTS.md").exists()
+
+
+@pytest.mark.parametrize(("line", "shown"), [("/init", "> /init"), ("/init mention the CI", "> /init mention the CI")])
+def test_a_resumed_session_shows_the_command_and_not_its_request(run: Any, project: Path, line: str, shown: str) -> None:
+    for _ in ("the first time", "when it exists"):
+        with ChatServer(ChatServer.calls(DRAFT), ChatServer.text("Written.")) as server:
+            run("chat", "--base-url", server.base_url, "--model", "m", stdin=f"{line}\n".encode())
+        lines = run("chat", "--continue", "--provider", "manual").err.splitlines()
+        assert [one for one in lines if one.startswith("> ")] == [shown]
+        assert "Coding agents read it" not in "".join(lines[1:])
+
+
+def test_a_message_like_the_request_is_shown(run: Any, project: Path) -> None:
+    with ChatServer(ChatServer.text("Yes.")) as server:
+        run("chat", "--base-url", server.base_url, "--model", "m", stdin=b"Draft AGENTS.md for this project.\n")
+    assert "> Draft AGENTS.md for this project." in run("chat", "--continue", "--provider", "manual").err.splitlines()
