@@ -57,7 +57,8 @@ def all_pages(more: Iterable[Page]) -> Iterator[Page]:
 def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
     """Build the site of this version in a folder below ``target``, and return its first page. ``strict``: warnings are errors.
 
-    Raises ToolcribError if the extra is missing or Sphinx fails. An existing site is replaced once the new one is complete.
+    Raises NoSiteBuilder if the extra is missing, and ToolcribError if Sphinx fails. An existing site is replaced once the new one
+    is complete.
     """
     _require()
     target.mkdir(parents=True, exist_ok=True)
@@ -86,7 +87,9 @@ def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
 
 
 def current(target: Path, more: Iterable[Page], tell: Callable[[], None]) -> Path:
-    """Return the first page of the site. If a page has changed, call ``tell`` and build the site first."""
+    """Return the first page of the site. If a page has changed, call ``tell`` and build the site first. Raises what ``build``
+    raises.
+    """
     more = list(more)
     digest = sha256("\0".join(page.path + page.text for page in all_pages(more)).encode()).hexdigest()
     first, mark = target / __version__ / "index.html", target / __version__ / _MARK
@@ -98,9 +101,13 @@ def current(target: Path, more: Iterable[Page], tell: Callable[[], None]) -> Pat
     return first
 
 
+class NoSiteBuilder(ToolcribError):
+    """The extra that builds the site is missing."""
+
+
 def _require() -> None:
     if any(find_spec(name) is None for name in ("sphinx", "furo", "myst_parser")):
-        raise ToolcribError(f"building the pages needs the extra: {EXTRA}\n`toolcrib docs PAGE` shows a page without it")
+        raise NoSiteBuilder(f"building the pages needs the extra: {EXTRA}\n`toolcrib docs PAGE` shows a page without it")
 
 
 def _within(page: Page) -> Page:

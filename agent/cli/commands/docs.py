@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HELP = "Open the manual in the browser, or show and search it in the terminal; works offline."
 _EPILOG = """\
 examples:
-  toolcrib docs                                open the site in the browser
+  toolcrib docs                                open the site in the browser; without the extra, print its first page
   toolcrib docs gateway                        print a page
   toolcrib docs model.base_url                 print a setting; or a class, an event, an error, a hook, a tool, a rule
   toolcrib docs --search prompt injection      list all sections with these words
@@ -70,12 +70,16 @@ def _open(*, no_browser: bool) -> int:
     from agent.cli.command_pages import pages as of_commands
     from agent.cli.terminal import is_interactive
     from agent.config import cache_dir
-    from agent.reference.site import current
+    from agent.reference.site import EXTRA, NoSiteBuilder, all_pages, current
 
     def announce() -> None:
         print("toolcrib: building the pages, once for this version ...", file=sys.stderr, flush=True)
 
-    first = current(cache_dir() / "docs", of_commands(), announce)
+    try:
+        first = current(cache_dir() / "docs", of_commands(), announce)
+    except NoSiteBuilder:
+        print(f"toolcrib: the pages are shown here; to open them in the browser: {EXTRA}", file=sys.stderr, flush=True)
+        return _here(["index"], list(all_pages(of_commands())), only_search=False)
     print(first)
     if not no_browser and is_interactive() and not webbrowser.open(first.as_uri()):
         print("toolcrib: no browser could be started; open that file, or list the pages: toolcrib docs --list", file=sys.stderr)

@@ -89,13 +89,19 @@ def test_the_example_of_a_search_finds_more_than_itself(run: Any) -> None:
     assert "security: " in run("docs", "--search", "prompt", "injection").out
 
 
-def test_without_the_extra_one_line_says_what_to_install(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_first_page_is_shown_here(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says what to install for the browser; only --build needs it."""
     import agent.reference.site as site
 
     monkeypatch.setattr(site, "find_spec", lambda name: None)
     done = run("docs")
-    assert done.code == 2
+    assert (done.code, done.err.count("\n")) == (0, 1)
     assert "pip install 'toolcrib[docs]'" in done.err
+    assert done.out == run("docs", "index").out
+    assert "`toolcrib docs getting-started`" in done.out
+    built = run("docs", "--build", str(tmp_path / "site"))
+    assert built.code == 2
+    assert "pip install 'toolcrib[docs]'" in built.err
 
 
 @pytest.mark.full
