@@ -121,7 +121,8 @@ def _agreed(path: Path | None, *keys: Sequence[str]) -> bool:
     if not unconfirmed(config, keep=False):
         return True
     print(
-        "toolcrib: the setting was written, but nothing starts until a user confirms it at a terminal: toolcrib config confirm",
+        f"toolcrib: {', '.join(map('.'.join, watched))} was written and waits for a confirmation: nothing starts until a user"
+        " confirms it at a terminal: toolcrib config confirm",
         file=sys.stderr,
     )
     return False

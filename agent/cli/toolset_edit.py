@@ -34,10 +34,10 @@ def edit(args: argparse.Namespace) -> int:
     if args.action == "delete":
         if used := list(_uses(before, args.name)):
             raise ToolcribError(f"{args.name} is in use: remove it from {', '.join(used)} first")
-        unset_as_person(args.config, key)
+        counts = unset_as_person(args.config, key)
     else:
-        set_as_person(args.config, key, _definition(args, custom.get(args.name, CustomToolset()), known))
-    return _told(before, args.config, project, args)
+        counts = set_as_person(args.config, key, _definition(args, custom.get(args.name, CustomToolset()), known))
+    return _told(before, args.config, project, args, counts=counts)
 
 
 def _uses(config: Config, name: str) -> Iterator[str]:
@@ -75,11 +75,11 @@ def _definition(args: argparse.Namespace, old: CustomToolset, known: Mapping[str
     return {**definition, **({"tools": tools} if tools else {}), **({"includes": includes} if includes else {})}
 
 
-def _told(before: Config, file: Path | None, project: Path, args: argparse.Namespace) -> int:
+def _told(before: Config, file: Path | None, project: Path, args: argparse.Namespace, *, counts: bool) -> int:
     after = load_config(file, project_dir=project)
     who = everybody(before, after)
     done = {"create": "created", "edit": "changed", "delete": "deleted"}[args.action]
-    print(f"{args.name}: {done} in {after.path}")
+    print(f"{args.name}: {done} in {after.path}{'' if counts else ', but not confirmed yet'}")
     lines = list(changes(granted(before, project, who), granted(after, project, who)))
     print("\n".join(["this changes:", *(f"  {line}" for line in lines)] if lines else ["no user gets other tools or approvals"]))
     return OK

@@ -15,10 +15,8 @@ def test_a_tool_is_switched_off_and_on_again(run: Any, config: Any, agree: Any) 
     assert "terminal" not in run("completion", "--names", "tools").out.split()
     assert "nothing to change" in run("tools", "disable", "terminal").out
     enabled = run("tools", "enable", "terminal")
-    assert (
-        "the setting was written, but nothing starts until a user confirms it at a terminal: toolcrib config confirm"
-        in enabled.err
-    )
+    waits = "tools.disabled was written and waits for a confirmation: nothing starts until a user confirms it at a terminal"
+    assert f"toolcrib: {waits}: toolcrib config confirm" in enabled.err
     agree()
     assert "terminal on cli: on" in run("tools", "enable", "terminal").out
     assert "terminal" in run("completion", "--names", "tools").out.split()
