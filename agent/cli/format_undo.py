@@ -11,11 +11,13 @@ from agent.cli.short_forms import ago
 from agent.undo import UndoPlan, What
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.undo import ChangeStep, FileChange, FileState
+from tools.approval.policy import Policy
 from tools.undo.keeper import size_of
 from tools.undo.restore import Action, Done, UndoItem
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
+    from agent.conversation.session import Session
     from tools.undo.differences import FileDifference
 
 _WILL: Mapping[Action, str] = {"restore": "restore", "remove": "remove", "recreate": "recreate", "nothing": "leave"}
@@ -26,12 +28,31 @@ PREVIEW_LINES = 400
 """Most lines of the diff that is shown before an undo."""
 
 
-def compared(found: Sequence[FileDifference], most: int = 0) -> str:
-    """Return a unified diff of the files, with at most ``most`` lines (0: all), or why a file can't be compared."""
-    lines = [line for one in found for line in ([f"{exact(one.path)}: {exact(one.why)}"] if one.why else one.lines)]
+def compared(found: Sequence[FileDifference], most: int = 0, folder: str = "") -> str:
+    """Return a unified diff of the files, with at most ``most`` lines (0: all), or why a file can't be compared. Paths below
+    ``folder`` are relative to it.
+    """
+    lines = [line for one in found for line in _diff_lines(one, f"{folder.rstrip('/')}/" if folder else "")]
     if most and len(lines) > most:
         lines[most:] = [f"and {len(lines) - most} more lines"]
     return "\n".join(lines)
+
+
+def _diff_lines(one: FileDifference, folder: str) -> Sequence[str]:
+    path = one.path.removeprefix(folder)
+    if one.why:
+        return [f"{exact(path)}: {exact(one.why)}"]
+    if path == one.path:
+        return one.lines
+    head = next((number for number, line in enumerate(one.lines) if line.startswith("@@")), len(one.lines))
+    named = [line.replace(f" a{one.path}", f" a/{path}").replace(f" b{one.path}", f" b/{path}") for line in one.lines[:head]]
+    return [*named, *one.lines[head:]]
+
+
+def project_of(session: Session) -> str:
+    """Return the folder of a session's project."""
+    policy = session.scope.policy
+    return (policy.project_root or "") if isinstance(policy, Policy) else ""
 
 
 def title(plan: UndoPlan, now: float) -> str:
@@ -43,6 +64,18 @@ def title(plan: UndoPlan, now: float) -> str:
         return f"{what} (of turn {last.turn})" if last.turn else what
     what = f"undo turn {last.turn}" if plan.wanted.what == "turn" and last.turn else f"undo the call {last.call_id}"
     return f"{what} ({tools}, {ago(last.at, now)})"
+
+
+def other_turns(steps: Sequence[ChangeStep], but: int) -> str:
+    """Return a line with the numbers of the other turns that can be undone, the newest first; "" if there are none."""
+    found: dict[int, dict[str, None]] = {}
+    for step in reversed(steps):
+        if step.kind == "call" and step.turn not in (0, but) and any(change.in_effect for change in step.changes):
+            found.setdefault(step.turn, {})[step.tool] = None
+    if not found:
+        return ""
+    named = [f"/undo {turn} ({', '.join(tools)})" for turn, tools in found.items()]
+    return f"other turns: {', '.join(named[:_CALLS])}{f' and {len(named) - _CALLS} more' if len(named) > _CALLS else ''}"
 
 
 def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
@@ -209,8 +242,10 @@ async def undo_in_chat(chat: Conversation, rest: str) -> None:
     undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
     plan = await undo.plan(UndoRequest(kinds[what], names[0] if names else "", force), environment)
     if plan.acting:
-        chat.screen.diff(compared(await undo.preview(plan, environment), PREVIEW_LINES))
+        chat.screen.diff(compared(await undo.preview(plan, environment), PREVIEW_LINES, project_of(chat.session)))
     chat.screen.print_note("\n".join(planned(plan, time.time(), "/undo force")))
+    if what == "turn" and (others := other_turns(await undo.steps(), plan.steps[-1].turn)):
+        chat.screen.print_note(exact(others))
     if not plan.acting:
         raise ToolcribError("none of it can be undone; for earlier changes: /undo turn N or /undo call ID")
     if chat.opening.confirm is None:

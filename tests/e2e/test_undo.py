@@ -22,6 +22,6 @@ def test_a_person_is_shown_what_will_be_done_and_asked(chatting: Any, project: P
     chatting.at_prompt()
     chatting.types("/undo")
     chatting.sees(r"Type yes or no:.*(.|\n)*Type yes or no:")
-    chatting.types("yes")
+    chatting.types("y")
     chatting.sees(r"^  removed ")
     assert not (project / "notes").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -296,6 +297,8 @@ def test_the_chat_undoes_a_turn_of_commands_by_its_number(run: Any, project: Pat
     assert "+2" in out
     assert "+x" in out
     assert "undo turn 1 (terminal, " in err
+    assert re.search(r"^other turns: /undo \d+ \(terminal\)$", err, re.MULTILINE)
+    assert "+++ b/new\n" in out
     assert (project / "src/a").read_text() == "1\n"
     assert (project / "new").exists()
     assert f"[the user undid the changes of these files: {project}/src/a." in said(server.requests[-1])[-1]
