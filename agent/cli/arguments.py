@@ -41,6 +41,9 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
             return ()
         return [(one.id[:ID_CHARS], f"{ago(one.updated_at, now)}, {one_line(one.title, _TITLE)}") for one in found]
 
+    async def plan() -> Iterable[tuple[str, str]]:
+        return (("accept", "carry it out"), ("edit", "change it in your editor"), ("reject", "ask for another"))
+
     async def undo() -> Iterable[tuple[str, str]]:
         return (("turn", "the last turn's changes"), ("call", "the last call's changes"), ("redo", "reapplies them"))
 
@@ -60,6 +63,7 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
     return {
         "/theme": themes,
         "/mode": modes,
+        "/plan": plan,
         "/resume": sessions,
         "/undo": undo,
         "/approvals": revoked,

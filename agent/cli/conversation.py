@@ -69,6 +69,8 @@ class Conversation:
         self._steering: dict[str, tuple[str, list[Beside], list[Image]]] = {}
         """Steering messages by their final text: the text that the user typed, and the context and images attached before it.
         """
+        self.edited_plan = ("", "")
+        """A plan of the model, and the user's version of it; see agent.cli.planning."""
         self.cost: float | None = None
         """Cost of this chat's runs, if prices are known."""
         self.estimated = False
@@ -340,6 +342,10 @@ class Conversation:
                 empty = result.stopped == "done" and not result.text.strip() and not result.images
                 self.failed = result.stopped == "parked"
                 self._explain("empty" if empty else result.stopped)
+                if result.stopped == "done" and not empty and self.session.mode.now == "plan":
+                    from agent.cli.planning import HINT
+
+                    self.screen.print_note(HINT)
         if fan.broken is not None:
             raise fan.broken
 

@@ -14,6 +14,7 @@ from agent.cli.drafts import BETWEEN, KeptDraft
 from agent.cli.escape import one_line, tame
 from agent.cli.footer import footer
 from agent.cli.liveview import LiveView
+from agent.cli.notifying import notifier
 from agent.cli.presses import Presses
 from agent.cli.questions import Questions
 from agent.cli.screen import tty
@@ -51,7 +52,13 @@ class InteractiveChat:
     """The chat at a terminal. It exists before the session, which asks through its ``questions``; ``run`` runs it."""
 
     def __init__(
-        self, display: DisplayConfig, history: History, keys: Input | None = None, *, drafts: KeptDraft | None = None
+        self,
+        display: DisplayConfig,
+        history: History,
+        keys: Input | None = None,
+        *,
+        drafts: KeptDraft | None = None,
+        notify_command: Sequence[str] = (),
     ) -> None:
         theme = theme_for(display.theme, display.color)
         self.board = Board(Painter(tty.write, tty.size, theme, tty.told_within()), self)
@@ -59,9 +66,11 @@ class InteractiveChat:
         bound = {action: pressed for action, pressed, _ in key_table(display.keys)}
         self._color = display.color
         self._steers = key_label(next(iter(display.keys.steer), ""))
-        self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
+        completer, vi = _late_completer(self), display.editing_mode == "vi"
+        self.keyboard = Keyboard(self, tty.write, history=history, completer=completer, keys=keys, bound=bound, vi=vi)
         self.completer: Completer | None = None
-        self.questions = Questions(self.board, self.view, self.keyboard, display.bell, self._declined)
+        notify = notifier(display.notify, notify_command, tty.write)
+        self.questions = Questions(self.board, self.view, self.keyboard, display.bell, self._declined, notify)
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
         """Messages that wait for their turn; a large paste in them is a label."""
@@ -309,6 +318,7 @@ class InteractiveChat:
         asked = "Ctrl-C denies and interrupts" if self.is_working else "Ctrl-C denies"
         asked = "type to search, arrows move, Enter picks, Esc leaves" if self.keyboard.picker is not None else asked
         keys = asked if self.questions.stands else f"Ctrl-C interrupts{steers}" if self.is_working else "/help"
+        keys = f"vi commands, {keys}" if self.keyboard.vi_command else keys
         return footer(self._conversation, usage.get("input", 0) + usage.get("output", 0), keys)
 
     def switch_theme(self, name: str) -> str:
@@ -336,6 +346,9 @@ class InteractiveChat:
     async def pick(self, items: Sequence[PickItem], title: str, current: str = "") -> str | None:
         """Return the value of the item that the user picks from a list, or None if they leave it."""
         return await self.questions.pick(ListPicker(items, title, current))
+
+    async def edited(self, text: str) -> str | None:
+        return await self.keyboard.edited(text)
 
     async def read(self, whole: str, diff: str = "") -> None:
         """Show a text and a diff; long ones in the pager."""

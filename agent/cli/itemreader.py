@@ -38,6 +38,10 @@ class ItemReader(Protocol):
         """
         ...
 
+    async def edited(self, text: str) -> str | None:
+        """Return the text after the user has edited it, or None if the editor failed."""
+        ...
+
     def switch_theme(self, name: str) -> str:
         """Switch the colours and show a sample; "" keeps the current ones. Return the name of the current theme."""
         ...

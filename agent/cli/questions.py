@@ -25,11 +25,19 @@ class Questions:
     a ticket.
     """
 
-    def __init__(self, board: Board, view: LiveView, keyboard: Keyboard, bell: str, declined: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        board: Board,
+        view: LiveView,
+        keyboard: Keyboard,
+        bell: str,
+        declined: Callable[[], None],
+        notify: Callable[[], None] = lambda: None,
+    ) -> None:
         self._board = board
         self._view = view
         self._keyboard = keyboard
-        self._reader = ScreenReader(board, view.screen, keyboard, bell)
+        self._reader = ScreenReader(board, view.screen, keyboard, bell, notify)
         self._asker = TerminalAsker(self._reader, declined, self._turn, self._place)
         self._asking = asyncio.Lock()
 

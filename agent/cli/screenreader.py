@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,11 +29,15 @@ _STYLES: Mapping[str, str] = {"head": "ask"}
 class ScreenReader:
     """Shows questions on the screen and reads the answers: see agent.cli.ask.ChoiceReader."""
 
-    def __init__(self, board: Board, screen: LiveScreen, keyboard: Keyboard, bell: str = "auto") -> None:
+    def __init__(
+        self, board: Board, screen: LiveScreen, keyboard: Keyboard, bell: str = "auto", notify: Callable[[], None] = lambda: None
+    ) -> None:
         self._board = board
         self._screen = screen
         self._keyboard = keyboard
         self._bell = bell
+        self._notify = notify
+        self._notices: asyncio.TimerHandle | None = None
         self._shown = self._is_new = True
         self.settles = False
         """True while a question waits until the user stops typing."""
@@ -76,7 +81,7 @@ class ScreenReader:
         try:
             return await self._keyboard.read_key(rows, title, letters, at_once, quiet=quiet, settled=self._settled)
         finally:
-            self.settles = False
+            self._ends()
 
     async def read_line(self, prompt: str, *, stays: bool = True) -> str:
         quiet, self._shown = self._shown, False
@@ -84,17 +89,32 @@ class ScreenReader:
         try:
             line = await self._keyboard.read_line(prompt, quiet=quiet, settled=self._settled)
         finally:
-            self.settles = False
+            self._ends()
         if stays:
             self._screen.text(f"{prompt}{line}")
         return line
 
     def _begins(self, quiet: bool) -> None:
-        """Show that a question waits. If it is new (``quiet``), ring the bell, as configured."""
+        """Show that a question waits. If it is new (``quiet``), ring the bell, as configured, and notify an absent user."""
         self.settles = quiet
         self._board.changed()
         if quiet and (self._bell == "always" or (self._bell == "auto" and self._keyboard.pause.idle >= _AWAY)):
             tty.write("\a")
+        if quiet:
+            self._notify_absent()
+
+    def _notify_absent(self) -> None:
+        """Notify the user as soon as no key was pressed for a while."""
+        left = _AWAY - self._keyboard.pause.idle
+        if left > 0:
+            self._notices = asyncio.get_running_loop().call_later(left, self._notify_absent)
+        else:
+            self._notify()
+
+    def _ends(self) -> None:
+        self.settles = False
+        if self._notices is not None:
+            self._notices.cancel()
 
     def _settled(self) -> None:
         self.settles = False

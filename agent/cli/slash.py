@@ -154,6 +154,12 @@ async def _mode(chat: Conversation, rest: str) -> None:
     table(rows, width=chat.screen.width, wrap=True)
 
 
+async def _plan(chat: Conversation, rest: str) -> None:
+    from agent.cli.planning import obey_plan
+
+    await obey_plan(chat, rest)
+
+
 async def _show(chat: Conversation, rest: str) -> None:
     if rest == "all":
         info = await chat.session.info()
@@ -183,7 +189,7 @@ async def _undo(chat: Conversation, rest: str) -> None:
 
 
 async def _diff(chat: Conversation, rest: str) -> None:
-    from agent.cli.format_undo import compared
+    from agent.cli.format_undo import compared, project_of
 
     undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
     turn, end = (int(rest), "") if rest.isdecimal() else (0, f"/{rest.removeprefix('./')}" if rest else "")
@@ -191,7 +197,7 @@ async def _diff(chat: Conversation, rest: str) -> None:
     if not found:
         where, which = f"turn {turn}" if turn else "this session", f" of {tame(rest)}" if end else ""
         raise ToolcribError(f"no differences{which} in {where}: no tool changed a file, or the files are as they were before")
-    chat.screen.diff(compared(found))
+    chat.screen.diff(compared(found, folder=project_of(chat.session)))
 
 
 async def _cost(chat: Conversation, rest: str) -> None:
@@ -263,6 +269,7 @@ COMMANDS: Mapping[str, Callable[[Conversation, str], Awaitable[None]]] = {
     "/image": _image,
     "/explain": _explain,
     "/mode": _mode,
+    "/plan": _plan,
     "/undo": _undo,
     "/diff": _diff,
     "/cost": _cost,

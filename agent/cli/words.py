@@ -33,7 +33,6 @@ ELSEWHERE = {
     "/mcp": "/tools lists the tools of this session",
     "/models": "/model lists models, /model NAME switches to one",
     "/permissions": "/approvals lists grants, /mode shows the approval mode",
-    "/plan": "/mode plan lets the model only read",
     "/plugins": f"{_OUTSIDE} plugins",
     "/rename": "/title TEXT names this session",
     "/review": "send it as a message: review the changes; /diff shows them",

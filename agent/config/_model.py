@@ -364,6 +364,14 @@ class DisplayConfig:
     bell: Literal["auto", "always", "never"] = setting(
         "auto", "Whether an approval request in the chat rings the terminal's bell. auto: if you have not typed for 5 seconds."
     )
+    notify: Literal["auto", "osc9", "osc777", "never"] = setting(
+        "auto",
+        "How the terminal shows a notification if a question waits in the chat and you have not typed for 5 seconds. auto: if\n"
+        "the terminal is known to show one. approval.notify_command runs a command as well.",
+    )
+    editing_mode: Literal["emacs", "vi"] = setting(
+        "emacs", "Keys that edit your input in the chat. vi: Esc leaves the insert mode; Esc again interrupts the run."
+    )
     screen_reader: bool = setting(
         False,
         "Whether the chat only appends text, in words and whole paragraphs: nothing is redrawn and nothing spins. Same as\n"

@@ -52,7 +52,8 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/image": SlashCommand("/image FILE shows a picture with the next message; /image alone removes it"),
     "/explain": SlashCommand("/explain COMMAND shows how a command would be judged here and now; nothing is run"),
     "/mode": SlashCommand("show the approval mode; /mode default, cautious, plan or confirm-edits switches it", at_once=True),
-    "/undo": SlashCommand("undo the last turn's file changes; /undo call, the last call's; /undo redo makes them again"),
+    "/plan": SlashCommand("switch to plan mode; /plan accept, edit or reject decides about the model's plan"),
+    "/undo": SlashCommand("undo the last turn's file changes; /undo N, those of turn N; /undo call, the last call's; /undo redo"),
     "/diff": SlashCommand("show the file changes of this session's tools; /diff FILE, those of one file", at_once=True),
     "/cost": SlashCommand("tokens, cost and calls of this session; `toolcrib usage` has all of them", at_once=True, alone=True),
     "/show": SlashCommand(

@@ -596,3 +596,86 @@ def test_what_is_typed_before_a_question_goes_on_behind_it_for_a_screen_reader(
     person.sees(r"^Told\.$")
     assert [said(server, number) for number in (2, 3)] == ["o", "and then report"]
     person.sees(r"^> half a li$")
+
+
+# -- a message at a question, and the keys of vi ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [60, 100, 200])
+def test_a_message_that_begins_with_a_letter_of_the_question_is_a_message(
+    sit_down: Any, plain: Any, project: Path, columns: int
+) -> None:
+    plain("approval: {mode: cautious}\n")
+    (project / "build").mkdir()
+    person = sit_down("chat", columns=columns)
+    person.at_prompt()
+    person.types('@terminal {"command": "rm -rf build"}')
+    person.sees(r"\? help")
+    end = time.monotonic() + 1  # longer than the quiet that a key needs
+    while time.monotonic() < end:
+        person.looks()
+    for letter in "do it later":
+        person.process.send(letter)
+    assert "> do it later" in person.sees(r"do it later")
+    assert "why not" not in person.text
+    person.chooses("o")
+    person.sees(r"approved: this call only")
+    assert "> do it later" in person.sees(r"/help\Z")
+    assert not (project / "build").exists()
+
+
+def test_keys_of_vi_edit_the_message(sit_down: Any, server: ChatServer, plain: Any) -> None:
+    plain("display: {editing_mode: vi}\napproval: {mode: cautious}\n")
+    server.responses += [ChatServer.text("One."), ChatServer.text("Two.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    person.at_prompt()
+    person.process.send("xone two")
+    person.sees(r"> xone two$")
+    person.process.send("\x1b")
+    person.sees(r"vi commands, /help\Z")
+    person.process.send("0x")
+    person.sees(r"> one two$")
+    person.process.send("wcwthree")
+    person.sees(r"> one three$")
+    person.types("")
+    person.sees(r"^One\.$")
+    person.at_prompt()
+    assert said(server) == "one three"
+    person.process.send("next\x1b")
+    person.sees(r"vi commands, /help\Z")
+    person.types("")  # Enter sends in the command mode too, and the next message begins in the insert mode
+    person.sees(r"^Two\.$")
+    person.at_prompt()
+    assert "vi commands" not in person.text.splitlines()[-1]
+
+
+def test_with_the_keys_of_vi_questions_and_runs_get_their_keys(sit_down: Any, plain: Any, project: Path) -> None:
+    plain("display: {editing_mode: vi}\napproval: {mode: cautious}\n")
+    (project / "build").mkdir()
+    person = sit_down("chat")
+    person.at_prompt()
+    person.types('@terminal {"command": "sleep 1; rm -rf build"}')
+    person.process.send("\x1b")
+    person.chooses("o")
+    person.sees(r"approved: this call only")
+    person.at_prompt()
+    assert not (project / "build").exists()
+    person.types('@terminal {"command": "sleep 100"}')
+    person.sees(r"terminal")
+    person.process.send("\x1b")
+    person.sees(r"vi commands")
+    person.process.send("\x1b")
+    person.sees(r"interrupted")
+    person.at_prompt()
+
+
+def test_a_question_that_waits_notifies(sit_down: Any, plain: Any, tmp_path: Path, project: Path) -> None:
+    told = tmp_path / "told"
+    (project / "build").mkdir()
+    plain(f"display: {{notify: osc9}}\napproval: {{mode: cautious, notify_command: [cp, /etc/hostname, {told}, --suffix]}}\n")
+    person = sit_down("chat", '@terminal {"command": "rm -rf build"}')
+    person.sees(r"\? help")
+    while not told.exists():
+        assert person.looks()
+    assert person.written.count(b"\x1b]9;toolcrib: a question waits for your answer\x07") == 1
+    person.denies()

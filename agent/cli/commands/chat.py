@@ -58,8 +58,8 @@ in the chat:
   !git status                      runs your command unasked and sends its output to the model; !!git status does not send it
   what does @src/main.py do?       attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
-  /keys  /theme [NAME]  /show N  /cost  /memory  /context  /compress [TEXT]  /new  /fork [N]  /init  /sessions  /resume ID
-  /title [TEXT]  /export [FILE]  /approvals [revoke ID]  /delegates [stop ID]  /env  /quit
+  /plan [accept|edit|reject]  /keys  /theme [NAME]  /show N  /cost  /memory  /context  /compress [TEXT]  /new  /fork [N]  /init
+  /sessions  /resume ID  /title [TEXT]  /export [FILE]  /approvals [revoke ID]  /delegates [stop ID]  /env  /quit
   Messages that you type during a run are queued. Alt-S sends the message with the next tool results, Ctrl-C interrupts the run.
   A !command waits for the model's shell to be free. /keys lists all keys.
 
@@ -143,7 +143,8 @@ async def _open(args: argparse.Namespace, conversation: Conversation, drafts: Ke
 def _live_chat(crib: Crib, drafts: KeptDraft) -> InteractiveChat:
     from agent.cli.interactive import InteractiveChat
 
-    return InteractiveChat(crib.config.display, _history(_history_file()), drafts=drafts)
+    command = crib.config.approval.notify_command
+    return InteractiveChat(crib.config.display, _history(_history_file()), drafts=drafts, notify_command=command)
 
 
 def _live(args: argparse.Namespace, conversation: Conversation, live: InteractiveChat, runner: asyncio.Runner) -> int:

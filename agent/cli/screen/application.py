@@ -28,11 +28,14 @@ def application(
     keys: Input | None,
     bindings: Sequence[KeyBindings],
     pressed: Callable[[], None],
+    *,
+    vi: bool = False,
 ) -> tuple[Application[None], tuple[Window, Window]]:
     """Return the application with its invisible windows for the draft and for answers. Later ``bindings`` of a key have priority
-    over earlier ones; ``pressed`` is called for each key.
+    over earlier ones; ``pressed`` is called for each key. ``vi``: the keys of vi edit, instead of those of emacs.
     """
     from prompt_toolkit.application import Application
+    from prompt_toolkit.enums import EditingMode
     from prompt_toolkit.key_binding import merge_key_bindings
     from prompt_toolkit.layout import HSplit, Layout, Window
     from prompt_toolkit.layout.controls import BufferControl, SearchBufferControl
@@ -58,6 +61,7 @@ def application(
         key_bindings=merge_key_bindings(bindings),
         input=keys,
         output=DummyOutput(),
+        editing_mode=EditingMode.VI if vi else EditingMode.EMACS,
         enable_page_navigation_bindings=False,
         max_render_postpone_time=None,
     )

@@ -39,9 +39,10 @@ def bindings(
 ) -> KeyBindings:
     """Return the key bindings. ``acts`` maps actions to functions, ``keys`` maps actions to keys; ``paste`` receives pastes.
 
-    While ``is_asked`` returns True, keys for the draft do nothing.
+    While ``is_asked`` returns True, keys for the draft do nothing. With the keys of vi, Escape is vi's own until it has left the
+    insert mode, and begins no sequence.
     """
-    from prompt_toolkit.filters import Condition, is_searching
+    from prompt_toolkit.filters import Condition, is_searching, vi_mode, vi_navigation_mode
     from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.key_binding.bindings.named_commands import get_by_name
     from prompt_toolkit.key_binding.bindings.search import start_reverse_incremental_search
@@ -60,7 +61,10 @@ def bindings(
         for key in bound:
             name = "break_off" if action == "interrupt" and key != "ctrl-c" else action
             handler = theirs[name] if name in theirs else _handler(acts[name])
-            made.add(*pressed(key), filter=filters.get(name, drafting))(handler)
+            sequence, when = pressed(key), filters.get(name, drafting)
+            if sequence[0] == "escape":
+                when = when & (~vi_mode | ~drafting | vi_navigation_mode) if len(sequence) == 1 else when & ~vi_mode
+            made.add(*sequence, filter=when)(handler)
 
     @made.add("escape", Keys.Any, filter=editing & ~drafting)
     def _is_no_answer(event: KeyPressEvent) -> None:

@@ -30,7 +30,7 @@ _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 class Keyboard:
     """Reads keys: ``run`` reads until ``stop``. ``history`` stores what was sent, ``completer`` completes the draft, ``bound``
-    maps actions to keys.
+    maps actions to keys. ``vi``: see ``application``.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Keyboard:
         completer: Completer | None = None,
         keys: Input | None = None,
         bound: Mapping[str, Sequence[str]],
+        vi: bool = False,
     ) -> None:
         from prompt_toolkit.buffer import Buffer
 
@@ -62,7 +63,7 @@ class Keyboard:
             picker_bindings(lambda: self.picker, self._moved),
         ]
         self.answer.on_text_changed += lambda _: self._searched()
-        self._app, self._windows = application(self.draft, self.answer, hands, keys, made, self._pressed)
+        self._app, self._windows = application(self.draft, self.answer, hands, keys, made, self._pressed, vi=vi)
 
     def _bindings(self, bound: Mapping[str, Sequence[str]]) -> KeyBindings:
         acts: Mapping[str, Callable[[], object]] = {
@@ -121,6 +122,14 @@ class Keyboard:
                 finally:
                     self._write(_PASTE_ON)
                     self.is_aside = False
+
+    @property
+    def vi_command(self) -> bool:
+        """True while keys are commands of vi."""
+        from prompt_toolkit.enums import EditingMode
+        from prompt_toolkit.key_binding.vi_state import InputMode
+
+        return self._app.editing_mode == EditingMode.VI and self._app.vi_state.input_mode == InputMode.NAVIGATION
 
     @property
     def is_asked(self) -> bool:
@@ -205,6 +214,7 @@ class Keyboard:
             await self.pause.wait(asked.letters)
         settled()
         self.answer.reset()
+        self._app.vi_state.reset()
         self._asked = asked
         self._app.layout.focus(self._windows[1])
         self._hands.changed(whole=True)
@@ -301,6 +311,7 @@ class Keyboard:
         """Empty the draft, and store its text in the history."""
         self.draft.history.append_string(text)
         self.draft.reset()
+        self._app.vi_state.reset()
         self.draft.load_history_if_not_yet_loaded()
 
     def paste(self, text: str) -> None:
@@ -357,13 +368,16 @@ class Keyboard:
 
     async def edit(self) -> None:
         """Open the draft in $VISUAL or $EDITOR."""
-        text = self.pastes.expand(self.draft.text)
-        async with self.aside():
-            edited = await asyncio.get_running_loop().run_in_executor(None, edited_by_person, text)
+        edited = await self.edited(self.pastes.expand(self.draft.text))
         if edited is not None:
             self.draft.text = edited
             self.draft.cursor_position = len(edited)
         self._hands.changed(whole=True)
+
+    async def edited(self, text: str) -> str | None:
+        """Return the text after the user has edited it, or None if the editor failed."""
+        async with self.aside():
+            return await asyncio.get_running_loop().run_in_executor(None, edited_by_person, text)
 
     async def suspend(self) -> None:
         """Handle Ctrl-Z: suspend, if a shell can resume the process."""

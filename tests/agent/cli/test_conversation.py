@@ -201,9 +201,9 @@ def test_what_tools_changed_is_shown(run: Any, tmp_path: Path) -> None:
         "chat", "--provider", "manual", stdin="\n".join(["/diff", *lines, "/diff", "/diff new.txt", "/diff gone", ""]).encode()
     )
     assert done.err.count("no differences") == 2
-    shown = done.out[done.out.index(f"{tmp_path}/bin: binary; 0 bytes becomes 1 byte") :].splitlines()
-    fresh = ["--- /dev/null", f"+++ b{tmp_path}/new.txt", "@@ -0,0 +1 @@", "+fresh"]
-    changed = [f"--- a{tmp_path}/old.txt", f"+++ b{tmp_path}/old.txt", "@@ -1,2 +1,2 @@", " one", "-two", "+2^[[2J"]
+    shown = done.out[done.out.index("\nbin: binary; 0 bytes becomes 1 byte") + 1 :].splitlines()
+    fresh = ["--- /dev/null", "+++ b/new.txt", "@@ -0,0 +1 @@", "+fresh"]
+    changed = ["--- a/old.txt", "+++ b/old.txt", "@@ -1,2 +1,2 @@", " one", "-two", "+2^[[2J"]
     assert shown[1:] == [*fresh, *changed, *fresh]
 
 
@@ -266,7 +266,6 @@ def test_commands_of_other_agents_lead_to_ours(run: Any) -> None:
     ("typed", "told"),
     [
         ("/usage", "/cost shows this session's usage"),
-        ("/plan", "/mode plan lets"),
         ("/history", "Ctrl-R searches"),
         ("/modl", "did you mean /model?"),
         ("/sess", "did you mean /sessions?"),
