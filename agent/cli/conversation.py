@@ -11,6 +11,7 @@ from agent.cli.oneshot import Fan
 from agent.cli.opening import BrokenOffMessage, ChatOpening
 from agent.cli.trace import Tracer
 from agent.cli.view import View, went_on
+from agent.cli.words import PLAN_HINT
 from agent.context.instructions import describe_files
 from agent.conversation.state import RunResult
 from agent.conversation.transcript import source_of
@@ -343,9 +344,7 @@ class Conversation:
                 self.failed = result.stopped == "parked"
                 self._explain("empty" if empty else result.stopped)
                 if result.stopped == "done" and not empty and self.session.mode.now == "plan":
-                    from agent.cli.planning import HINT
-
-                    self.screen.print_note(HINT)
+                    self.screen.print_note(PLAN_HINT)
         if fan.broken is not None:
             raise fan.broken
 

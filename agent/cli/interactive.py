@@ -58,7 +58,7 @@ class InteractiveChat:
         keys: Input | None = None,
         *,
         drafts: KeptDraft | None = None,
-        notify_command: Sequence[str] = (),
+        notify: Sequence[str] = (),
     ) -> None:
         theme = theme_for(display.theme, display.color)
         self.board = Board(Painter(tty.write, tty.size, theme, tty.told_within()), self)
@@ -69,8 +69,8 @@ class InteractiveChat:
         completer, vi = _late_completer(self), display.editing_mode == "vi"
         self.keyboard = Keyboard(self, tty.write, history=history, completer=completer, keys=keys, bound=bound, vi=vi)
         self.completer: Completer | None = None
-        notify = notifier(display.notify, notify_command, tty.write)
-        self.questions = Questions(self.board, self.view, self.keyboard, display.bell, self._declined, notify)
+        notifies = notifier(display.notify, notify, tty.write)
+        self.questions = Questions(self.board, self.view, self.keyboard, display.bell, self._declined, notifies)
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
         """Messages that wait for their turn; a large paste in them is a label."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agent.cli.words import PLAN_HINT
 from agent.providers._history import whole
 from toolcrib.contract.errors import ToolcribError
 from tools.approval.modes import DEFAULT, MODES, PLAN, Mode
@@ -11,7 +12,6 @@ from tools.approval.modes import DEFAULT, MODES, PLAN, Mode
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
 
-HINT = "plan mode: /plan accept carries this out, /plan edit changes it first, /plan reject TEXT asks for another"
 _ACCEPTS = "I accept your plan. Carry it out."
 _ACCEPTS_EDITED = "I accept your plan with my changes. Carry out this version:"
 _REJECTS = "I reject your plan:"
@@ -51,7 +51,7 @@ async def _last_reply(chat: Conversation) -> str:
 
 
 async def _accept(chat: Conversation, plan: str, wanted: str) -> None:
-    """Leave plan mode, and tell the model to carry out the plan. Without a wanted mode, return to the configured one."""
+    """Leave plan mode, and send the model a message that accepts the plan. Without a wanted mode, return to the configured one."""
     modes: list[Mode] = [mode for mode in MODES if mode != PLAN]
     configured = chat.session.config.approval.mode
     if wanted and wanted not in modes:
@@ -74,4 +74,4 @@ async def _edit(chat: Conversation, plan: str) -> None:
         )
     chat.edited_plan = (plan, edited.strip())
     chat.show_reply(edited)
-    chat.screen.print_note(HINT)
+    chat.screen.print_note(PLAN_HINT)

@@ -45,6 +45,8 @@ ELSEWHERE = {
     "/version": f"{_OUTSIDE} --version",
 }
 """Commands of other programs -> how to do the same here."""
+PLAN_HINT = "plan mode: /plan accept carries this out, /plan edit changes it first, /plan reject TEXT asks for another"
+"""The note below an answer in plan mode."""
 _ALIKE = 0.7
 
 

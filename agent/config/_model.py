@@ -364,6 +364,13 @@ class DisplayConfig:
     bell: Literal["auto", "always", "never"] = setting(
         "auto", "Whether an approval request in the chat rings the terminal's bell. auto: if you have not typed for 5 seconds."
     )
+    screen_reader: bool = setting(
+        False,
+        "Whether the chat only appends text, in words and whole paragraphs: nothing is redrawn and nothing spins. Same as\n"
+        "--screen-reader.",
+        expect="true or false",
+    )
+    keys: KeysConfig = field(default_factory=KeysConfig, metadata={"expect": CLASH, "check": do_not_clash})
     notify: Literal["auto", "osc9", "osc777", "never"] = setting(
         "auto",
         "How the terminal shows a notification if a question waits in the chat and you have not typed for 5 seconds. auto: if\n"
@@ -372,10 +379,3 @@ class DisplayConfig:
     editing_mode: Literal["emacs", "vi"] = setting(
         "emacs", "Keys that edit your input in the chat. vi: Esc leaves the insert mode; Esc again interrupts the run."
     )
-    screen_reader: bool = setting(
-        False,
-        "Whether the chat only appends text, in words and whole paragraphs: nothing is redrawn and nothing spins. Same as\n"
-        "--screen-reader.",
-        expect="true or false",
-    )
-    keys: KeysConfig = field(default_factory=KeysConfig, metadata={"expect": CLASH, "check": do_not_clash})

@@ -148,13 +148,6 @@ class ApprovalConfig:
         expect=f"{SECONDS}, or null",
         check=above_zero,
     )
-    notify_command: tuple[str, ...] = setting(
-        (),
-        "A command that runs if a question waits in the chat and you have not typed for 5 seconds, such as [notify-send].\n"
-        "Its last argument is a short text.",
-        expect="a list of words, the command first",
-        check=all_text,
-    )
     rules: tuple[OperatorRule, ...] = setting(
         (), RULES_DOC, expect="a list of rules, each with key, level, command, why and example"
     )
@@ -172,6 +165,13 @@ class ApprovalConfig:
         expect="true or false",
     )
     smart: SmartConfig = field(default_factory=SmartConfig)
+    notify_command: tuple[str, ...] = setting(
+        (),
+        "A command that runs if a question waits in the chat and you have not typed for 5 seconds, such as [notify-send].\n"
+        "Its last argument is a short text.",
+        expect="a list of words, the command first",
+        check=all_text,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,8 +143,7 @@ async def _open(args: argparse.Namespace, conversation: Conversation, drafts: Ke
 def _live_chat(crib: Crib, drafts: KeptDraft) -> InteractiveChat:
     from agent.cli.interactive import InteractiveChat
 
-    command = crib.config.approval.notify_command
-    return InteractiveChat(crib.config.display, _history(_history_file()), drafts=drafts, notify_command=command)
+    return InteractiveChat(crib.config.display, _history(_history_file()), drafts=drafts, notify=crib.config.approval.notify_command)
 
 
 def _live(args: argparse.Namespace, conversation: Conversation, live: InteractiveChat, runner: asyncio.Runner) -> int:

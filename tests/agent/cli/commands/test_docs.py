@@ -90,7 +90,7 @@ def test_the_example_of_a_search_finds_more_than_itself(run: Any) -> None:
 
 
 def test_without_the_extra_the_first_page_is_shown_here(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line says what to install for the browser; only --build needs it."""
+    """One line names the package for the browser; only --build needs it."""
     import agent.reference.site as site
 
     monkeypatch.setattr(site, "find_spec", lambda name: None)
