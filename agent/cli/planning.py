@@ -51,7 +51,7 @@ async def _last_reply(chat: Conversation) -> str:
 
 
 async def _accept(chat: Conversation, plan: str, wanted: str) -> None:
-    """Leave plan mode, and send the model a message that accepts the plan. Without a wanted mode, return to the configured one."""
+    """Leave plan mode, and send the acceptance to the model. Without a wanted mode, return to the configured one."""
     modes: list[Mode] = [mode for mode in MODES if mode != PLAN]
     configured = chat.session.config.approval.mode
     if wanted and wanted not in modes:

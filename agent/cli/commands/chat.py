@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
     from agent.cli.drafts import KeptDraft
     from agent.cli.interactive import InteractiveChat
-    from agent.cli.render import Screen
-    from agent.cli.terminal import Terminal
 
 _HISTORY_BYTES = 1 << 20
 _TURNS = 50
@@ -143,7 +141,8 @@ async def _open(args: argparse.Namespace, conversation: Conversation, drafts: Ke
 def _live_chat(crib: Crib, drafts: KeptDraft) -> InteractiveChat:
     from agent.cli.interactive import InteractiveChat
 
-    return InteractiveChat(crib.config.display, _history(_history_file()), drafts=drafts, notify=crib.config.approval.notify_command)
+    config = crib.config
+    return InteractiveChat(config.display, _history(_history_file()), drafts=drafts, notify=config.approval.notify_command)
 
 
 def _live(args: argparse.Namespace, conversation: Conversation, live: InteractiveChat, runner: asyncio.Runner) -> int:
@@ -180,6 +179,7 @@ def _conversation(
 ) -> Conversation:
     """Return the conversation. ``ahead`` receives text typed before a question if the chat has no screen of its own."""
     from agent.cli.ask import asker_for
+    from agent.cli.below import TerminalBelow
     from agent.cli.conversation import Conversation
     from agent.cli.opening import ChatOpening
     from agent.cli.plain import PlainScreen
@@ -190,7 +190,7 @@ def _conversation(
     crib.backends.start_early(args.backend)
     aloud = interactive and _reads_aloud(args, crib)
     screen = PlainScreen(words=aloud) if interactive else Screen(interactive=False)
-    below = _Below(screen, Terminal(sys.stdout, lines_only=aloud, kept=ahead.append)) if interactive else None
+    below = TerminalBelow(screen, Terminal(sys.stdout, lines_only=aloud, kept=ahead.append)) if interactive else None
     opening = ChatOpening(
         crib,
         live.questions.ask if live is not None else asker_for(below or find_terminal(), lambda: conversation.interrupt()),
@@ -207,35 +207,6 @@ def _conversation(
     shown = (screen,) if live is None else (live.view.screen, live.view)
     conversation = Conversation(opening, choice_of(args), *shown, obey=obey)
     return conversation
-
-
-class _Below:
-    """A terminal that can't redraw, for approval requests: they appear below the chat's output."""
-
-    def __init__(self, screen: Screen, terminal: Terminal) -> None:
-        self._screen = screen
-        self._terminal = terminal
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return self._terminal.size
-
-    def show(self, text: str) -> None:
-        self._terminal.show(text)
-
-    async def read_line(self, prompt: str) -> str:
-        return await self._terminal.read_line(prompt)
-
-    async def confirm(self, question: str) -> bool | None:
-        """Return True only for a typed ``yes`` or ``y``, and None for Ctrl-C."""
-        try:
-            return (await self.read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
-        except Ended:
-            raise
-        except EOFError:
-            return False
-        except KeyboardInterrupt:
-            return None
 
 
 def _greet(conversation: Conversation) -> None:
@@ -280,6 +251,7 @@ def _type(conversation: Conversation, runner: asyncio.Runner, first: str, ahead:
         complete_while_typing=False,
         complete_style=CompleteStyle.READLINE_LIKE if conversation.screen.words else CompleteStyle.COLUMN,
         enable_suspend=True,
+        vi_mode=conversation.opening.crib.config.display.editing_mode == "vi",
     )
     if first.strip():
         print(f"> {tame(first)}")
