@@ -54,7 +54,7 @@ TOOLSETS: Mapping[str, Toolset] = MappingProxyType(
 )
 
 _ALIASES: Mapping[str, str] = MappingProxyType(
-    {f"hermes-{platform}": f"toolcrib-{platform}" for platform in ("cli", "gateway", "telegram", "api", "cron", "acp")}
+    {f"hermes-{name.removeprefix(PRESET)}": name for name in TOOLSETS if name.startswith(PRESET)}
 )
 """The specification's names for the platform presets."""
 
@@ -79,6 +79,11 @@ _LEGACY_TOOLSET_MAP: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "process_tools": ("process",),
         "messaging_tools": ("send_message",),
         "homeassistant_tools": ("ha_list_entities", "ha_get_state", "ha_call_service"),
+        "rl_tools": (
+            *("rl_list_environments", "rl_select_environment", "rl_get_current_config", "rl_edit_config", "rl_start_training"),
+            *("rl_check_status", "rl_stop_training", "rl_get_results", "rl_list_runs", "rl_test_inference"),
+        ),
+        "honcho_tools": ("honcho_context", "honcho_profile", "honcho_search", "honcho_conclude"),
     }
 )
 """Old names with a _tools suffix, with the tools they stand for (003-16). Unregistered tools are left out later."""
@@ -121,6 +126,16 @@ class ToolsetCatalog:
         if name in self._bundles:
             return self._bundles[name].description
         return f"The tools registered under {name!r}."
+
+    def platform_of(self, name: str) -> str:
+        """Return the platform whose preset this toolset is, "" for another toolset."""
+        name = _ALIASES.get(name, name)
+        return name.removeprefix(PRESET) if name.startswith(PRESET) and name in self._bundles else ""
+
+    def is_available(self, name: str) -> bool:
+        """Return whether a toolset has a tool whose own toolset can work here (003-10); raises what ``resolve`` raises."""
+        entries = filter(None, map(self._tools.get, self.resolve(name)))
+        return any(map(self._tools.is_toolset_available, dict.fromkeys(entry.toolset for entry in entries)))
 
     def resolve(self, name: str) -> list[str]:
         """Return the names of its tools, each once, in order (003-11).

@@ -314,7 +314,7 @@ class Crib:
         return self.default.granted(platform, enabled, disabled, user)
 
     def explain(self, platform: str = "cli", user: str = "") -> list[ToolLine]:
-        """Return every registered tool, and why it is not granted; see Granting."""
+        """Return every registered tool: whether a session gets it, and why not; see Workspace.explain."""
         return self.default.explain(platform, user)
 
     @by_fields(SessionRequest)

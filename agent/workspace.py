@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.backends import Backend, Backends, Location
-from agent.config import read_secrets
+from agent.config import PlatformConfig, read_secrets
 from agent.conversation.locating import PROJECT, location_for
 from agent.desk.request import SessionRequest, by_fields
 from agent.policy.allowlist import PermanentGrants
 from agent.policy.audit_hook import ToldAudit
 from agent.policy.grants import SessionGrants
+from agent.policy.host_rights import withheld_from_user
 from agent.policy.self_protection import folders_of
 from agent.policy.tool_selection import ToolLine
 from toolcrib.contract.context import EventSink, Principal, RunIdentity
@@ -144,8 +145,17 @@ class Workspace:
         return self._setup.granting.granted(platform, enabled, disabled, user)
 
     def explain(self, platform: str = "cli", user: str = "") -> list[ToolLine]:
-        """Return every registered tool, and why it is not granted; see Granting."""
-        return self._setup.granting.explain(platform, user)
+        """Return every registered tool: whether a session of this platform and user gets it, and why not; see Granting.
+
+        On a chat platform it is a session that a gateway opens: without a user, for users without a role.
+        """
+        asked = platform, user, self.config.platforms.get(platform, PlatformConfig())
+        withheld = withheld_from_user(*asked, self.registry, self.store, self._crib.platforms, self.is_contained)
+        return self._setup.granting.explain(platform, user, withheld)
+
+    def missing_tools(self) -> dict[str, str]:
+        """Return the registered tools that no session gets here, each with the reason and the fix."""
+        return self._setup.granting.missing()
 
     def policy_for(self, store: Store, redactor: Redactor | None = None) -> Policy:
         """Return the approval policy of one session; ``store`` is the session's fenced view.
@@ -198,6 +208,10 @@ class Workspace:
         Raises ConfigError and ToolcribError.
         """
         return location_for(self.backends, self.project_dir, self.start, backend, cwd, info)
+
+    def is_contained(self, backend: str, info: SessionInfo | None = None) -> bool:
+        """Return whether commands of a session can't reach toolcrib's own files. Raises what ``location`` raises."""
+        return self.location(backend, info=info).backend.row.is_contained
 
     def open_session(self, **wanted: Any) -> Session:
         """Open a session from sync code; see ``open``."""

@@ -13,7 +13,8 @@ from model_tools import get_tool_definitions
 from toolcrib import ToolRegistry, ToolsetError, registry
 from toolsets import TOOLSETS, ToolsetCatalog, resolve_toolset
 
-PLATFORMS = ("cli", "gateway", "telegram", "api", "cron", "acp")
+CHATS = ("gateway", "telegram", "discord", "slack", "email", "irc", "xmpp")
+PLATFORMS = ("cli", "api", "cron", "acp", *CHATS)
 FILES = ["read_file", "write_file", "patch", "search_files"]
 
 
@@ -59,7 +60,7 @@ def test_platform_presets_and_the_specifications_names_for_them(platform: str) -
     tools = resolve_toolset(f"toolcrib-{platform}")
     assert tools
     assert resolve_toolset(f"hermes-{platform}") == tools
-    assert ("clarify" in tools) == ("cronjob" in tools) == (platform in ("cli", "gateway", "telegram"))
+    assert ("clarify" in tools) == ("cronjob" in tools) == (platform in ("cli", *CHATS))
 
 
 def test_every_preset_names_tools_that_exist() -> None:

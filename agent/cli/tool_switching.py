@@ -91,7 +91,7 @@ def _write(config: Config, platform: str | None, on: Sequence[str], off: Sequenc
 def _outcome(args: argparse.Namespace, names: Sequence[str]) -> int:
     """Print the resulting state of the tools, which another setting may decide. Return the exit code."""
     platform = args.platform or "cli"
-    with open_crib(args) as crib:
+    with open_crib(args, looks=True) as crib:
         lines = {line.name: line for line in crib.explain(platform, args.user)}
     for name in names:
         line = lines.get(name)

@@ -17,6 +17,7 @@ from agent.gateway.forms import chat_of
 from agent.gateway.pairing import Pairings
 from agent.gateway.recipients import owners_of, records_of
 from agent.gateway.sending import TOOL as SEND_FILE
+from agent.policy.host_rights import withheld_from_jobs
 from toolcrib.contract.context import Principal
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ToolcribError
@@ -75,12 +76,12 @@ async def standing_of(crib: Crib, plan: JobPlan) -> Standing:
         raise MayNotRun(f"its creator has no access{' there' if found == 'group' else f' on {who.platform}'} any more")
     requests = ChatRequests(crib, who.platform, config)
     here, never = requests.place_of(chat, found.roles)
-    return Standing(requests.principal(chat, found), here, config.backend, _never(here) | never)
+    return Standing(requests.principal(chat, found), here, config.backend, _never(here) | never.names)
 
 
 def _never(here: Workspace) -> frozenset[str]:
-    """Return the tools that no job has: jobs make no jobs, and no user follows them."""
-    return frozenset({SEND_FILE, *(one.name for one in here.registry.entries() if one.interactive or one.needs == "jobs")})
+    """Return the tools that no job has."""
+    return withheld_from_jobs(here.registry).names | {SEND_FILE}
 
 
 async def why_untold(store: Store, config: Config, plan: JobPlan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -14,8 +15,11 @@ from agent.gateway.pairing import Pairings
 from toolcrib.contract.chat import Chat
 from toolcrib.contract.context import Principal
 from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import StoreFailed
 from toolcrib.contract.store import AuditEntry, Store
+from tools.dispatch.bridge import run_async
 
+_log = logging.getLogger(__name__)
 ANYBODY = "*"
 _ROLE = "role:"
 ROOM = "room:"
@@ -106,6 +110,21 @@ class Admission:
             return False
         self._told[user] = now
         return True
+
+
+def roles_of(platform: str, config: PlatformConfig, store: Store, user: str) -> set[str]:
+    """Return the roles that a user has by configuration or pairing, or none for a group. For a terminal: it waits for the store.
+
+    Roles that the platform reports are unknown here, and so are pairings in a store that can't be read.
+    """
+    found = {role for role, people in config.roles.items() if _among({user}, people)}
+    if not user or user.startswith(ROOM):
+        return found
+    try:
+        return found | {run_async(Pairings(store, platform).role_of(user)) or ""} - {""}
+    except StoreFailed as error:
+        _log.info("whether %s paired on %s is unknown: %s", user, platform, error)
+        return found
 
 
 def is_nobodys(user: str) -> bool:

@@ -14,12 +14,12 @@ from agent.gateway.admission import ROOM, Admission, Admitted
 from agent.gateway.forms import chat_of
 from agent.gateway.known_chats import KnownChats
 from agent.gateway.sending import TOOL
+from agent.policy.host_rights import WithheldTools, withheld_from_chat
 from toolcrib.contract.chat import Chat
 from toolcrib.contract.context import Principal
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.paths import real_path, with_home
 from toolcrib.contract.types import Handler
-from tools.environments.rows import ROWS
 
 if TYPE_CHECKING:
     from agent.model_choice.models import ModelChoice
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import SessionInfo
 
 _MAX_TURNS = 50
-_PLACE_TOOLSETS = frozenset({"file", "terminal", "chat"})
 PROMPT = (
     "You answer in a chat on {platform}. People read it on phones: be brief, and use plain Markdown without wide tables. "
     "If a call needs approval, the gateway asks for it in the chat."
@@ -91,7 +90,7 @@ class ChatRequests:
         info = await self._crib.store.sessions.get(session_id)
         roles = await self._roles_in(record) or ()  # a session that its user has lost is opened only to end it
         here, never = self.place_of(chat, roles, info)
-        no_place = PROMPT_WITHOUT_PLACE if never else ""
+        no_place = PROMPT_WITHOUT_PLACE if never.names else ""
         return SessionRequest(
             platform=self._platform,
             user=f"{ROOM}{chat.id}" if chat.is_group else user,
@@ -102,7 +101,7 @@ class ChatRequests:
             instructions=PROMPT.format(platform=self._platform) + PROMPT_OF_GROUPS * chat.is_group + no_place,
             folder=here.project_dir,
             backend=self._config.backend,
-            without=frozenset({TOOL} - set(self._handlers)) | never,
+            without=frozenset({TOOL} - set(self._handlers)) | never.names,
             handlers=self._handlers,
             max_turns=_MAX_TURNS,
             admits=self._admits,
@@ -131,7 +130,7 @@ class ChatRequests:
         found = await self._admission.admit(chat, str(record.body["user"]), reported)
         return found.roles if isinstance(found, Admitted) else None
 
-    def place_of(self, chat: Chat, roles: Collection[str], info: SessionInfo | None = None) -> tuple[Workspace, frozenset[str]]:
+    def place_of(self, chat: Chat, roles: Collection[str], info: SessionInfo | None = None) -> tuple[Workspace, WithheldTools]:
         """Return the workspace of a chat's sessions, and the tools that they never have there, for a user with these roles.
 
         A stored session, ``info``, may run in another backend than a new one. Raises ConfigError, and ToolcribError if that
@@ -139,9 +138,9 @@ class ChatRequests:
         """
         folder = self.folder(chat)
         here = self._crib.workspaces.find(folder) if folder != self._crib.project_dir else self._crib.default
-        owners = not chat.is_group and OWNER in roles
-        is_safe = here.location(self._config.backend, info=info).backend.row.is_contained
-        return here, frozenset() if owners or is_safe or self._config.allow_local else self.needing_a_place()
+        rights = {"is_owner": OWNER in roles, "is_group": chat.is_group}
+        is_contained = here.is_contained(self._config.backend, info)
+        return here, withheld_from_chat(here.registry, self._platform, self._config, is_contained=is_contained, **rights)
 
     def folder(self, chat: Chat) -> Path:
         """Return the folder that a chat works in; the chat's own folder is created if needed."""
@@ -159,23 +158,13 @@ class ChatRequests:
         folder.mkdir(exist_ok=True, mode=0o700)
         return real_path(folder)
 
-    def needing_a_place(self) -> frozenset[str]:
-        """Return the tools that run, change or read something in the session's environment."""
-        entries = self._crib.registry.entries()
-        return frozenset(one.name for one in entries if one.kind in ("edit", "execute") or one.toolset in _PLACE_TOOLSETS)
-
     async def why_without_place(self, session_id: str) -> str:
         """Return why a chat's session lacks the tools that need an environment, and which setting helps; "" if it has them."""
         record, chat = await self._mail.chat_of(session_id), await self.chats.chat_of(session_id)
         if record is None or chat is None:
             return ""
         info = await self._crib.store.sessions.get(session_id)
-        if not self.place_of(chat, tuple(record.body["roles"]), info)[1]:
+        withheld = self.place_of(chat, tuple(record.body["roles"]), info)[1]
+        if not withheld.names:
             return ""
-        whose = "a group" if chat.is_group else "not the owner's chat"
-        key = f"platforms.{self._platform}"
-        contained = ", ".join(row.name for row in ROWS.values() if row.is_contained)
-        return (
-            f"Tools that read, change or run something are off, because this is {whose}. To run them in a contained backend, set"
-            f" {key}.backend ({contained}). To run them on this machine, set {key}.allow_local: true."
-        )
+        return f"Tools that read, change or run something are off: they are {withheld.reason}. To enable them: {withheld.fix}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.config import Config
+from agent.policy.host_rights import NONE_WITHHELD, WithheldTools
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.entry import Need
 from toolcrib.contract.errors import ToolsetError
@@ -60,6 +61,12 @@ class ToolLine:
         return f"{self.reason or ''}; to enable it: {self.fix}" if self.fix else self.reason or ""
 
 
+def _lacking(need: Need) -> tuple[str, str]:
+    """Return why a tool with this need is not granted, and the fix."""
+    _, setting, fix = _NEEDS[need]
+    return f"disabled in the configuration ({setting})", fix
+
+
 class Granting:
     """Selects tools. An ``enabled`` argument replaces the configuration's; ``disabled`` adds to it."""
 
@@ -75,8 +82,11 @@ class Granting:
         wanted = self._wanted(platform, enabled, disabled, user)
         return [name for name, reason in self._tools.availability(wanted).items() if reason is None]
 
-    def explain(self, platform: str, user: str = "") -> list[ToolLine]:
-        """Return every registered tool: whether this platform and user get it, and why not. Raises what ``granted`` raises."""
+    def explain(self, platform: str, user: str = "", withheld: WithheldTools = NONE_WITHHELD) -> list[ToolLine]:
+        """Return every registered tool: whether this platform and user get it, and why not. Raises what ``granted`` raises.
+
+        ``withheld`` are the tools that sessions there never get, whatever the configuration selects.
+        """
         wanted = set(self._wanted(platform, None, None, user))
         narrowed = set(self._wanted(platform)) - wanted
         off, switched_off = self._off(), self._switched_off(platform)
@@ -85,19 +95,29 @@ class Granting:
         for entry in self._tools.entries():
             reason, fix = reasons[entry.name], ""
             if (need := off.get(entry.name)) is not None:
-                _, setting, fix = _NEEDS[need]
-                reason = f"disabled in the configuration ({setting})"
+                reason, fix = _lacking(need)
             elif entry.name in switched_off:
                 reason, fix = "disabled in the configuration (disabled tools)", self._switched_on(entry.name, platform)
             elif entry.name in narrowed:
                 keys = " and ".join(f"users.{key}" for key in (user, f"{platform}:{user}") if key in self._config.users)
                 reason = f"not for the user {user!r} ({keys} in the configuration)"
                 fix = "remove it from disabled_tools, or its toolset from disabled_toolsets, there"
+            elif entry.name in withheld.names and not withheld.fix:
+                reason = withheld.reason
             elif entry.name not in wanted:
                 reason = f"not among the toolsets of the platform {platform!r}"
                 fix = self._among_toolsets(entry.name, entry.toolset, platform)
+            elif reason is None and entry.name in withheld.names:
+                reason, fix = withheld.reason, withheld.fix
             lines.append(ToolLine(entry.name, entry.toolset, entry.emoji, entry.description, reason is None, reason, fix))
         return lines
+
+    def missing(self) -> dict[str, str]:
+        """Return the registered tools that sessions of no platform get, each with the reason and the fix."""
+        found = {name: reason for name, reason in self._tools.availability().items() if reason is not None}
+        for name in filter(self._tools.get, self._config.tools.disabled):
+            found[name] = f"disabled in the configuration (disabled tools); to enable it: {self._switched_on(name, '')}"
+        return {**found, **{name: "; to enable it: ".join(_lacking(need)) for name, need in self._off().items()}}
 
     def _switched_on(self, name: str, platform: str) -> str:
         """Return how to remove a tool from the lists of disabled ones."""

@@ -106,7 +106,7 @@ def test_operators_narrow_by_toolset_tool_and_platform(project: Path) -> None:
         toolsets: {disabled: [clarify], custom: {reading: {tools: [read_file], includes: [todo]}}}
         tools: {disabled: [patch]}
         platforms:
-          telegram: {enabled_toolsets: [reading], disabled_tools: [todo]}
+          telegram: {enabled_toolsets: [reading], disabled_tools: [todo], allow_local: true}
     """)
     with assemble(project_dir=project) as crib:
         without_patch = [

@@ -40,7 +40,7 @@ EXCUSES = (
     # Words that are not tools.
     ("agent/cli/bundling.py agent/cli/refusing.py agent/cli/slash.py agent/cli/words.py", "terminal", "The device."),
     ("agent/desk/commands.py agent/process.py", "terminal", "The surface of a slash command."),
-    ("agent/gateway/chat_requests.py", "terminal", "The toolset."),
+    ("agent/policy/host_rights.py", "terminal", "The toolset."),
     ("agent/cli/choices.py agent/cli/commands/memory.py agent/cli/format_memory.py", "memory", "The subcommand, and its file."),
     ("agent/context/prompt.py agent/desk/opening.py", "memory", "A key of a record, and a folder."),
     ("agent/policy/tool_selection.py toolcrib/contract/entry.py", "memory", "The part of toolcrib that a tool needs."),

@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from agent.cli.tool_switching import can_pick, pick_tools, switch
 
-    with open_crib(args, as_confirmed=args.action not in ("enable", "disable")) as crib:
+    with open_crib(args, looks=True, as_confirmed=args.action not in ("enable", "disable")) as crib:
         if args.action in ("enable", "disable"):
             return switch(crib, args)
         if args.action == "show" or args.wanted:

@@ -18,6 +18,7 @@ _EPILOG = """\
 examples:
   toolcrib toolsets
   toolcrib toolsets show coding
+  toolcrib toolsets show coding --platform telegram
   toolcrib toolsets --platform telegram      tools of a chat there, and why others are missing
   toolcrib toolsets resolve --platform telegram --user 12345 --explain
   toolcrib toolsets resolve --with 'tools.disabled=[terminal]'     preview a change before you make it
@@ -98,17 +99,17 @@ def run(args: argparse.Namespace) -> int:
         from agent.cli.toolset_edit import edit
 
         return edit(args)
-    with open_crib(args, as_confirmed=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         if args.action == "resolve":
             _resolve(crib, args)
         elif args.action == "diff":
             _diff(crib, args)
+        elif args.action == "show":
+            _show(crib, args.name, args.platform or crib.catalog.platform_of(args.name))
         elif args.platform:
             _platform(crib, args.platform)
-        elif args.action == "list":
-            _list(crib)
         else:
-            _show(crib, args.name)
+            _list(crib)
     return OK
 
 
@@ -119,7 +120,7 @@ def _diff(crib: Crib, args: argparse.Namespace) -> None:
     from agent.cli.render import table
     from agent.policy.permissions import permissions_by, runs_commands
 
-    both = [crib.granted(name) if args.platforms else crib.catalog.resolve(name) for name in (args.name, args.other)]
+    both = [_granted(crib, name) if args.platforms else crib.catalog.resolve(name) for name in (args.name, args.other)]
     rows = [("-", name, f"only in {args.name}") for name in both[0] if name not in both[1]]
     rows += [("+", name, f"only in {args.other}") for name in both[1] if name not in both[0]]
     rows += [(" ", name, "") for name in both[0] if name in both[1]]
@@ -132,31 +133,40 @@ def _diff(crib: Crib, args: argparse.Namespace) -> None:
     print("\n".join(map(tame, other_approval(first, second))) or "calls of both are approved the same way")
 
 
+def _granted(crib: Crib, platform: str) -> list[str]:
+    return [line.name for line in crib.explain(platform) if line.granted]
+
+
 def _list(crib: Crib) -> None:
     from agent.cli.render import table
 
-    rows = []
+    rows, missing = [], crib.default.missing_tools()
     for name in crib.catalog.names():
         here = [tool for tool in crib.catalog.resolve(name) if crib.registry.get(tool) is not None]
+        off = sum(tool in missing for tool in here)
         source = crib.catalog.added.get(name)
         text = crib.catalog.describe(name) + (f" (from {source})" if source else "")
-        rows.append((name, f"{len(here)} tool{'' if len(here) == 1 else 's'}", text))
+        is_available = crib.catalog.is_available(name) and off < len(here)
+        state = f" ({off} missing)" if off and is_available else "" if is_available else " (unavailable)"
+        rows.append((name, f"{len(here)} tool{'' if len(here) == 1 else 's'}{state}", text))
     table(rows)
 
 
-def _show(crib: Crib, name: str) -> None:
+def _show(crib: Crib, name: str, platform: str) -> None:
+    """Print the tools of a toolset, and why a session of the platform, "" for any, does not get one of them."""
     from agent.cli.render import first_sentence, table
 
     tools = crib.catalog.resolve(name)
-    reasons = crib.registry.availability()
+    lines = crib.explain(platform) if platform else ()
+    missing = {line.name: line.why for line in lines if not line.granted} if platform else crib.default.missing_tools()
     print(crib.catalog.describe(name))
     rows = []
     for tool in tools:
         entry = crib.registry.get(tool)
         if entry is None:
             rows.append(("✗", tool, "no such tool here"))
-        elif reasons[tool] is not None:
-            rows.append(("✗", tool, f"missing: {reasons[tool]}"))
+        elif tool in missing:
+            rows.append(("✗", tool, f"missing: {missing[tool]}"))
         else:
             rows.append((entry.emoji or "🔧", tool, first_sentence(entry.description)))
     table(rows, wrap=True)

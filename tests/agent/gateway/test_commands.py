@@ -249,7 +249,7 @@ async def test_a_backend_that_toolcrib_does_not_know_to_contain_commands_is_no_p
     take_back = register_environment("vm", LocalEnvironment)
     try:
         async with house.gateway():
-            assert "platforms.fake.backend (bubblewrap, docker, ssh)." in await said(
+            assert "platforms.fake.backend to a contained one (bubblewrap, docker, ssh)" in await said(
                 house, "/tools", chat=Chat("r", is_group=True)
             )
     finally:
@@ -279,7 +279,7 @@ async def test_tools_tells_the_owner_alone_which_setting_gives_a_chat_a_place(ho
             assert "\n" not in await said(house, "/tools", chat=group)
             return
         to_owner = await said(house, "/tools", chat=group)
-        assert "because this is a group. To run them in a contained backend, set platforms.fake.backend" in to_owner
+        assert "they are not given to groups. To enable them: set platforms.fake.backend to a contained one" in to_owner
         assert "platforms.fake.allow_local: true" in to_owner
         for chat in (group, Chat("bobs")):
             to_bob = await said(house, "/tools", user="bob", chat=chat)

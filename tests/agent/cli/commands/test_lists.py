@@ -58,7 +58,7 @@ def test_a_missing_tool_says_how_to_get_it(run: Any, config: Any, agree: Any) ->
         "delegates: {max_depth: 0}\n"
         "toolsets: {disabled: [memory]}\n"
         "users: {'42': {disabled_tools: [terminal]}}\n"
-        "platforms: {telegram: {enabled_toolsets: [file, todo], disabled_tools: [patch]}}\n"
+        "platforms: {telegram: {enabled_toolsets: [file, todo], disabled_tools: [patch], allow_local: true}}\n"
     )
 
     def fixes(*args: str) -> dict[str, str]:
@@ -100,7 +100,7 @@ def test_toolsets(run: Any, config: Any) -> None:
 
 def test_what_a_platform_gets_and_why_not_the_rest(run: Any, config: Any) -> None:
     """003-12, 003-14"""
-    config("platforms: {telegram: {disabled_tools: [terminal]}}\n")
+    config("platforms: {telegram: {disabled_tools: [terminal], allow_local: true}}\n")
     done = run("toolsets", "--platform", "telegram")
     gets, not_gets = done.out.split("and does not get:\n")
     assert "read_file" in gets

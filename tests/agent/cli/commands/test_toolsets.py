@@ -60,7 +60,7 @@ def test_platforms_are_compared(run: Any) -> None:
 def test_who_gets_other_tools_by_a_change_is_told(run: Any, config: Any) -> None:
     config(
         "toolsets: {custom: {few: {tools: [read_file]}}}\n"
-        "platforms: {telegram: {enabled_toolsets: [few]}}\nusers: {'telegram:7': {disabled_tools: [patch]}}\n"
+        "platforms: {telegram: {enabled_toolsets: [few], allow_local: true}}\nusers: {'telegram:7': {disabled_tools: [patch]}}\n"
     )
     done = run("toolsets", "edit", "few", "--add", "patch,todo", "--drop", "read_file")
     assert "  telegram: + patch, todo\n" in done.out
@@ -144,7 +144,7 @@ approval:
   tools:
     - {tool: write_*, args: {path: "**/migrations/**"}, decision: deny, why: written by hand}
     - {tool: mcp_*, decision: ask, why: not here}
-platforms: {telegram: {enabled_toolsets: [file], smart_approval: false}}
+platforms: {telegram: {enabled_toolsets: [file], smart_approval: false, allow_local: true}}
 """
 
 
