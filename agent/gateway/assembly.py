@@ -28,7 +28,7 @@ from agent.gateway.questions import ChatQuestions
 from agent.gateway.replies import Replies
 from agent.gateway.rooms import Rooms
 from agent.gateway.sending import TOOL, ChatFiles, offer
-from toolcrib.contract.chat import Inbound, Platform, ShowsTyping
+from toolcrib.contract.chat import Inbound, Platform, ShowsCalls, ShowsTyping
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.types import Handler
 
@@ -105,6 +105,7 @@ def assemble_line(
         traits.max_chars,
         streams=config.streams,
         typing=platform.typing if isinstance(platform, ShowsTyping) else None,
+        calling=platform.calling if isinstance(platform, ShowsCalls) else None,
     )
     commands = ChatCommands(rooms, questions, manager, status, crib.slash, redact, replies.withdraw)
     media = Media(platform, manager.opened)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.state import RunResult, RunState
@@ -19,11 +19,12 @@ from agent.events import (
     TextDelta,
     TicketOpened,
     TicketReminder,
+    ToolStarted,
     TurnFinished,
     TurnStarted,
 )
 from agent.gateway.failures import error_text
-from agent.gateway.forms import body_of
+from agent.gateway.forms import body_of, one_line
 from agent.gateway.long_texts import MESSAGES, LongTexts
 from agent.gateway.outbox import ANSWER, Outbox
 from agent.gateway.splitting import split
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from agent.gateway.questions import ChatQuestions
     from agent.gateway.sending import ChatFiles
     from toolcrib.contract.store import Store
+    from toolcrib.contract.types import ToolCall
 
 _log = logging.getLogger(__name__)
 _MORE = " …"
@@ -48,6 +50,7 @@ _ENDS = {
 }
 _FAILED = "failed"
 _TYPING_EVERY = 4.0
+_CALL_CHARS = 160
 
 
 @dataclass(slots=True)
@@ -84,6 +87,7 @@ class Replies:
         *,
         streams: bool,
         typing: Callable[[Chat, bool], Awaitable[None]] | None = None,
+        calling: Callable[[Chat, str], Awaitable[None]] | None = None,
     ) -> None:
         self._outbox = outbox
         self._questions = questions
@@ -95,6 +99,7 @@ class Replies:
         self._texts = LongTexts(outbox, files, most)
         self.streams = streams
         self._typing = typing
+        self._calling = calling
         self._typists: dict[str, asyncio.Task[None]] = {}
         self._running: dict[str, _Running] = {}
         self._chats: dict[str, Chat] = {}
@@ -120,6 +125,8 @@ class Replies:
                     self._show(session_id, running)
             case TurnFinished(number=number, text=text, calls=calls) if running is not None and calls:
                 self._later(session_id, self._say(session_id, f"{ANSWER}{running.run_id}:{number}", text))
+            case ToolStarted(call=call) if running is not None and self._calling is not None:
+                self._later(session_id, self._call(session_id, call, self._calling))
             case ImageMade(image=image) if running is not None:
                 self._later(session_id, self._files.show(session_id, running.run_id, image))
             case TicketOpened(ticket=ticket):
@@ -276,6 +283,13 @@ class Replies:
         while seen < len(parts) and await self._outbox.is_begun(f"{key}:{seen}"):
             seen += 1
         return text if seen >= len(parts) else "\n\n".join(parts[:seen])
+
+    async def _call(self, session_id: str, call: ToolCall, calling: Callable[[Chat, str], Awaitable[None]]) -> None:
+        values = call.args.values() if isinstance(call.args, Mapping) else (call.args,)
+        words = " ".join([f"{call.name}:", *(one_line(str(value), _CALL_CHARS) for value in values)])
+        if (chat := await self._chat_of(session_id)) is not None:
+            with contextlib.suppress(Exception):  # calls are shown if that works
+                await calling(chat, one_line(self._outbox.redact(words), _CALL_CHARS))
 
     async def _ask(self, session_id: str, ticket_id: str) -> None:
         if (chat := await self._chat_of(session_id)) is not None:

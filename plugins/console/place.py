@@ -11,7 +11,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from toolcrib import ConfigError, ToolcribError
 from toolcrib.contract.paths import real_path, with_home
 
 LINE_BYTES = 1024 * 1024
+_RECORD = "console-socket"
+"""The file of the state folder that names the socket of its gateway."""
 
 
 def socket_path(given: str = "") -> Path:
@@ -30,6 +32,24 @@ def socket_path(given: str = "") -> Path:
     base = Path(runtime) if runtime else Path(tempfile.gettempdir())
     state = hashlib.sha256(os.fsencode(real_path(state_dir()))).hexdigest()[:12]
     return base / f"toolcrib-console-{os.getuid()}" / f"gateway-{state}"
+
+
+def gateway_path() -> Path:
+    """Return the socket that the last gateway of the state folder recorded, wherever that is, else the usual one."""
+    try:
+        kept = (state_dir() / _RECORD).read_text()
+    except (OSError, UnicodeDecodeError):
+        return socket_path()
+    return Path(kept) if kept.startswith("/") else socket_path()
+
+
+def record_path(path: Path) -> None:
+    """Record the gateway's socket for ``gateway_path``. A state folder that can't be written is no fault."""
+    with suppress(OSError):
+        state_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = state_dir() / f"{_RECORD}-{os.getpid()}"
+        fresh.write_text(str(path.absolute()))
+        fresh.replace(state_dir() / _RECORD)
 
 
 def private_folder(path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agent.config import state_dir
 from agent.policy import passphrase
 from agent.policy.local_peer import LocalPeer
-from plugins.console.place import LINE_BYTES, bound, inode, next_line, packed, private_folder, socket_path
+from plugins.console.place import LINE_BYTES, bound, inode, next_line, packed, private_folder, record_path, socket_path
 from toolcrib import StoreFailed
 from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits, settings_of, without_controls
 from toolcrib.contract.passing import shortage
@@ -105,6 +105,7 @@ class ConsolePlatform:
         """
         listening = bound(self._path)
         self._ours = inode(self._path)
+        record_path(self._path)
         self._server = await asyncio.start_unix_server(self._entered, sock=listening, limit=LINE_BYTES)
 
     async def stop(self) -> None:
@@ -142,6 +143,12 @@ class ConsolePlatform:
         """Show that an answer is being written."""
         if (terminal := self._terminals.get(chat.id)) is not None:
             terminal.write_line(typing=is_on)
+
+    async def calling(self, chat: Chat, line: str) -> None:
+        """Show a line about a call that begins."""
+        shown = (self._terminals.get(chat.id), *(one for one in self._looking if one.chat == chat.id))
+        for terminal in filter(None, shown):
+            terminal.write_line(call=without_controls(line))
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """Yield the text of an attached file."""

@@ -24,6 +24,7 @@ __all__ = [
     "Outbound",
     "Platform",
     "Press",
+    "ShowsCalls",
     "ShowsTyping",
     "TellsShortcomings",
     "Traits",
@@ -344,4 +345,13 @@ class ShowsTyping(Protocol):
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
         """Show that an answer is being written, or stop showing it. Called again every few seconds; exceptions are ignored."""
+        ...
+
+
+@runtime_checkable
+class ShowsCalls(Protocol):
+    """A platform that can show the calls of a run while it works."""
+
+    async def calling(self, chat: Chat, line: str) -> None:
+        """Show a line about a call that begins: the tool and its arguments, cut short. Exceptions are ignored."""
         ...
