@@ -27,6 +27,7 @@ Or the tools alone, with ``from agent.api import assemble``:
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 import time
@@ -40,6 +41,7 @@ from agent.config import Config, contents_path, load_config, state_dir
 from agent.desk.request import SessionRequest
 from agent.policy.confirmation import require_confirmed
 from agent.process import Crib
+from agent.store import RECORD
 from toolcrib.contract.derive import entry_of
 from toolcrib.contract.errors import ConfigError, ToolcribError, ToolsetError
 from toolcrib.contract.image import Image
@@ -100,7 +102,7 @@ def assemble(
 def open_store(config: Config, *, late: bool = False, looks: bool = False) -> Store:
     """Return the configured store. Raises StoreFailed (with ``late`` on first use), and ConfigError for an unusable server.
 
-    With ``looks`` it creates no file for a store that does not exist yet.
+    With ``looks`` it creates no file for a store that does not exist yet, and a file that can't be written can be read.
     """
     if not config.store.enabled or (looks and config.store_url is None and _never_stored(config)):
         from agent.store.memory import MemoryStore
@@ -110,6 +112,10 @@ def open_store(config: Config, *, late: bool = False, looks: bool = False) -> St
         from agent.store.postgres.store import PostgresStore
 
         return PostgresStore(config.store_url, late=late)
+    if looks and _is_frozen(config.store_path):
+        from agent.store.frozen import FrozenStore
+
+        return FrozenStore(config.store_path)
     from agent.store.sqlite import SqliteStore
 
     return SqliteStore(
@@ -117,9 +123,24 @@ def open_store(config: Config, *, late: bool = False, looks: bool = False) -> St
     )
 
 
+def _is_frozen(path: Path) -> bool:
+    """Return whether a store exists and can be read, but not written."""
+    where = path.resolve()
+    return where.is_file() and os.access(where, os.R_OK) and not (os.access(where, os.W_OK) and os.access(where.parent, os.W_OK))
+
+
 def evidence_of(config: Config) -> Sequence[Path]:
-    """Return files that exist only if the store was used before."""
-    return [contents_path()] if config.store_path.parent == state_dir() else []
+    """Return files that exist only if the store was used before, and the link to it, if it is one.
+
+    The use of a store outside the state folder is recorded in that folder: an unmounted disk leaves no other evidence.
+    """
+    path = config.store_path
+    found = [contents_path()] if path.parent == state_dir() else []
+    found += [path] if path.is_symlink() else []
+    if path.resolve().parent == state_dir().resolve():
+        return found
+    name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
+    return [*found, state_dir() / "stores" / f"{name}{RECORD}"]
 
 
 def _never_stored(config: Config) -> bool:
@@ -130,7 +151,7 @@ def _never_stored(config: Config) -> bool:
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
             return False  # opening the store reports that it can't be created
         names = [one.name for one in path.parent.iterdir()] if nearest == path.parent else []
-        return not any(name.startswith(path.name) for name in names) and not any(one.exists() for one in evidence_of(config))
+        return not any(name.startswith(path.name) for name in names) and not any(map(os.path.lexists, evidence_of(config)))
     except OSError:
         return False
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
-OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
+OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, NO_RUN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 130
 UNREAD = 141
 """Exit code if the reader of the output has left: what a shell reports for a program that SIGPIPE ended."""
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")

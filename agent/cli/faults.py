@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from agent.cli.app import CAPPED, FAILED, USAGE
+from agent.cli.app import CAPPED, FAILED, NO_RUN, USAGE
 from agent.cli.escape import tame
 from agent.conversation.limits import MaxTurnsReached, NoProgress, RunError, TokenCapReached
 from toolcrib.contract.errors import (
@@ -42,6 +42,10 @@ _PLAIN = ("ToolcribError", "ConfigError")
 """Kinds whose names don't help a user: their messages name what was typed or configured wrong. So do ToolErrors."""
 
 
+class NoRunToContinue(ToolcribError):
+    """The session's last run has ended."""
+
+
 def kind_of(error: ToolcribError) -> str:
     """Return the error's class name in the documented tree; for a plugin's own class, that of its nearest documented base."""
     return next(
@@ -73,4 +77,6 @@ def _span(seconds: float) -> str:
 def exit_code(error: ToolcribError) -> int:
     if isinstance(error, MaxTurnsReached | TokenCapReached):
         return CAPPED
+    if isinstance(error, NoRunToContinue):
+        return NO_RUN
     return FAILED if isinstance(error, ProviderError | RunError | StoreFailed | EnvironmentFailed) else USAGE

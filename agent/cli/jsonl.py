@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from agent.cli.faults import kind_of
+from agent.cli.repeating import EarlierOutput
 from agent.cli.view import CUT_SHORT
 from agent.events import (
     CompressionFailed,
@@ -52,20 +53,31 @@ class JsonLines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+        self.earlier = EarlierOutput()
+        """What an earlier process may have printed of this run; the events that repeat it have the field ``repeated``."""
+        self._mark: dict[str, bool] = {}
         self.images: ImageFolder | None = None
         """Folder for the images that the model makes; a line names only the file."""
 
     def write(self, kind: str, /, **fields: Any) -> None:
-        self._out.write(_line({"v": VERSION, "type": kind, **fields}) + "\n")
+        self._out.write(_line({"v": VERSION, "type": kind, **fields, **self._mark}) + "\n")
         self._out.flush()
 
     def started(
         self, session: str, model: str, tools: Sequence[str], instructions: Sequence[str], allowed: Sequence[str] = ()
     ) -> None:
-        more = {"allowed": list(allowed)} if allowed else {}
+        more: dict[str, Any] = {"allowed": list(allowed)} if allowed else {}
+        more |= {"resumed": True} if self.earlier.is_run else {}
         self.write("run_started", session=session, model=model, tools=list(tools), instructions=list(instructions), **more)
 
     def __call__(self, event: Event) -> None:
+        self._mark = {"repeated": True} if self.earlier.has(event) else {}
+        try:
+            self._event(event)
+        finally:
+            self._mark = {}
+
+    def _event(self, event: Event) -> None:
         match event:
             case TextDelta(text=text, id=of):
                 self.write("text_delta", id=of, text=text)

@@ -190,7 +190,9 @@ class TaskRun:
         if fan.broken is not None:
             raise fan.broken
         if result is None:
-            raise ToolcribError("this session has no run to continue; give a task: toolcrib run --resume ID TASK")
+            from agent.cli.faults import NoRunToContinue
+
+            raise NoRunToContinue("this session has no run to continue; give a task: toolcrib run --resume ID TASK")
         return await self._came_to(result)
 
     async def _came_to(self, result: RunResult) -> TaskOutcome:

@@ -40,7 +40,8 @@ def check_files(config: Config) -> Iterator[CheckFinding]:
     Nothing is written.
     """
     from agent.store._backup import Backups
-    from agent.store._damage import StoreDamaged
+    from agent.store._damage import StoreDamaged, fault_of_backup
+    from agent.store._placing import real
 
     if not config.store.enabled or config.store_url is not None:
         return
@@ -53,9 +54,13 @@ def check_files(config: Config) -> Iterator[CheckFinding]:
             yield CheckFinding("store.unreadable", "wrong", str(error), _OTHER)
         else:
             if path == config.store_path and path.exists():
-                copies = Backups(path).found()
+                faults = {copy: fault_of_backup(copy) for copy in Backups(real(path)).found()}
+                copies = [copy for copy, fault in faults.items() if not fault]
                 kept = f"backup of {_time(copies[0].stat().st_mtime)}" if copies else _no_backup(path)
                 yield CheckFinding("store.sound", "ok", f"store {path}, {kept}")
+                for copy in faults.keys() - set(copies):
+                    fix = "remove it; another backup is made while the store is used"
+                    yield CheckFinding("store.backup-damaged", "wrong", f"{copy} is no usable backup: {faults[copy]}", fix)
             elif found:  # a missing artifact is no damage: reading it reports the loss
                 gone = _told([(int(found), "large result*")])
                 yield CheckFinding(
@@ -71,6 +76,8 @@ def _no_backup(path: Path) -> str:
 
 def _damaged(config: Config, path: Path, mend: partial[Iterator[str]], error: StoreFailed) -> CheckFinding:
     from agent.store._backup import Backups
+    from agent.store._damage import fault_of_backup
+    from agent.store._placing import real
 
     again = partial(check_files, config)
     if mend.func is _index_lines:
@@ -78,7 +85,7 @@ def _damaged(config: Config, path: Path, mend: partial[Iterator[str]], error: St
         return CheckFinding("store.index-damaged", "note", str(error), "nothing to do: the next search rebuilds it", repair)
     name, loses = _LOSES[mend.func]
     if mend.func is _store_lines:
-        copies = Backups(path).found()
+        copies = [copy for copy in Backups(real(path)).found() if not fault_of_backup(copy)]
         lost = "data that cannot be read is lost, since there is no backup"
         if copies:
             lost = f"messages since the backup of {_time(copies[0].stat().st_mtime)} are lost if they cannot be read"

@@ -319,6 +319,8 @@ def _keep(file: Path, config: Config, digest: str, said: Watched) -> None:
 def _read(file: Path) -> dict[str, Any]:
     """Return the confirmed digest and values by configuration file. A damaged file confirms nothing."""
     try:
+        if file.exists() and not file.is_file():  # reading a pipe might never end
+            raise ConfigError(f"{file} is not a regular file; remove it, and confirm the configuration again")
         files = json.loads(file.read_text("utf-8"))["files"]
         if all(isinstance(one["sha256"], str) and isinstance(one["values"], dict) for one in files.values()):
             return dict(files)

@@ -17,3 +17,6 @@ Every store uses ``_codec`` and ``_steps`` (records as JSON), ``_shared`` (rules
 holders), and passes tests/agent/store/test_conformance*.py and test_changes.py, by a name in that folder's conftest.py. Stores on
 a database make their records with ``_from_rows`` and ``_from_gateway_rows``.
 """
+
+RECORD = ".store"
+"""The ending of the file that records the use of a store outside the state folder."""

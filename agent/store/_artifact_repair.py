@@ -14,6 +14,7 @@ from agent.store._drafting import connected, connected_damaged, replace_damaged
 from agent.store._rows import copy_rows
 from agent.store.repair import examine, is_damaged
 from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import StoreFailed
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ def _used(store: Path) -> set[str]:
             return set()
         with closing(_damage.read_only(store)) as connection:
             return {digest for (digest,) in connection.execute("SELECT digest FROM artifacts")}
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error, StoreFailed) as error:
         _log.info("which artifacts are in use is unknown: %s", error)
         return set()
 

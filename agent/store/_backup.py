@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from agent.store import _placing
+from agent.store import _placing, _schema
 
 _log = logging.getLogger(__name__)
 _EVERY = 600.0
@@ -51,7 +51,8 @@ class Backups:
         """Return whether a backup should and can be made now: the file is small enough, and the disk has room for it."""
         try:
             size = self._path.stat().st_size
-            if not size or size > LARGEST or _age(self._newest) < max(_EVERY, size / _RATE):
+            made = _age(self._newest) if _is_ours(self._newest) else float("inf")
+            if not size or size > LARGEST or made < max(_EVERY, size / _RATE):
                 return False
             return shutil.disk_usage(self._path.parent).free > _LEFT + 2 * size
         except OSError as error:
@@ -79,7 +80,7 @@ class Backups:
             _copied(connection, fresh)
             if self._has_more(connection):
                 return
-            if self._newest.exists() and _age(self._older) - _age(self._newest) > _APART:
+            if _is_ours(self._newest) and _age(self._older) - _age(self._newest) > _APART:
                 self._newest.replace(self._older)
             fresh.replace(self._newest)
         except (OSError, sqlite3.Error) as error:
@@ -98,7 +99,7 @@ class Backups:
 
     def _has_more(self, connection: sqlite3.Connection) -> bool:
         """Return whether the newest backup has far more sessions than the file. Deliberate deletion also removes the backups."""
-        if not self._newest.exists():
+        if not _is_ours(self._newest):
             return False
         now = self._count(connection)
         try:
@@ -123,6 +124,15 @@ class Backups:
         """Delete the backups, because they contain what was forgotten since; also unfinished ones of any process."""
         for path in (self._newest, self._older, *self._path.parent.glob(f"{self._path.name}-backup-new-*")):
             path.unlink(missing_ok=True)
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file begins like a SQLite file of toolcrib: another file of that name is no backup."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(72)
+    return head.startswith(b"SQLite format 3\0") and int.from_bytes(head[68:72], "big") == _schema.APPLICATION_ID
 
 
 def _age(path: Path) -> float:

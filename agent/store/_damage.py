@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from agent.store import _locking, _placing, _schema
+from agent.store import RECORD, _locking, _placing, _schema
 from toolcrib.contract.errors import StoreFailed
 
 REPAIR = "`toolcrib doctor --repair-store` restores it from a backup and saves all readable data"
@@ -32,8 +32,10 @@ class StoreDamaged(StoreFailed):
 def check_unopened(path: Path, evidence: Sequence[Path]) -> None:
     """Raise StoreDamaged for a file that is empty or missing, or whose log was removed: SQLite would treat it as new or complete.
 
-    ``evidence`` are files that exist only if the store was used before. Checks names and sizes, and opens nothing.
+    ``evidence`` are files that exist only if the store was used before, and a link to it. Raises StoreFailed if the file is
+    elsewhere and missing: its disk may not be mounted. Checks names and sizes, and opens nothing.
     """
+    _check_kind(path)
     if _placing.repaired(path).exists():
         raise StoreDamaged(f"{path} is damaged: its repair was not finished. `toolcrib doctor --repair-store` finishes it")
     why = _missing(path, evidence)
@@ -44,19 +46,35 @@ def check_unopened(path: Path, evidence: Sequence[Path]) -> None:
         raise StoreDamaged(f"{path} is damaged: {why}")
 
 
+def _check_kind(path: Path) -> None:
+    """Raise StoreFailed for a pipe, a socket or a folder: reading it might never end."""
+    if path.exists() and not path.is_file():
+        raise StoreFailed(f"{path} is not a file; use another file for the store")
+
+
 def _missing(path: Path, evidence: Sequence[Path]) -> str:
     wal, shm = _placing.beside(path)
     try:
         size = path.stat().st_size
     except FileNotFoundError:
+        if link := next(filter(Path.is_symlink, evidence), None):
+            begin = f"to begin an empty store there, create an empty file: touch {path}"
+            raise StoreFailed(
+                f"{link} is a link to {path}, which does not exist. Mount its disk, restore it or change the link; {begin}"
+            ) from None
         own = [file for file in evidence if file.name.startswith(path.name)]
         used = next(filter(_is_filled, (wal, *own)), None)
         anew = f"to start with an empty store, remove the files {path}-* too"
-        return "" if used is None else f"it is missing, but {used} shows that it was used. {REPAIR}; {anew}"
+        if used is not None:
+            return f"it is missing, but {used} shows that it was used. {REPAIR}; {anew}"
+        if record := next((file for file in evidence if file.suffix == RECORD and _is_filled(file)), None):
+            begin = f"to begin an empty store, remove {record}"
+            raise StoreFailed(f"{path} is missing, but it was used before. Mount its disk, or restore it; {begin}") from None
+        return ""
     except OSError:
         return ""
     if size < SMALLEST:
-        used = next(filter(_is_filled, (wal, *evidence)), None)
+        used = next((file for file in (wal, *evidence) if _is_filled(file) and not file.is_symlink()), None)
         if used is not None:
             left = "is empty" if size == 0 else f"has only {size} byte{'' if size == 1 else 's'} left"
             return f"it {left}, but {used} shows that it was used. {REPAIR}"
@@ -65,6 +83,15 @@ def _missing(path: Path, evidence: Sequence[Path]) -> str:
     if not wal.exists() and shm.exists() and not wal.exists():
         return f"its log {wal.name} is missing, with the latest data. {REPAIR}"
     return ""
+
+
+def record_use(path: Path, evidence: Sequence[Path]) -> None:
+    """Write the record of a store that is now in use. If that fails, the store can still be used."""
+    for record in evidence:
+        if record.suffix == RECORD and not record.exists():
+            with suppress(OSError):
+                record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                record.write_text(f"{path}\n")
 
 
 def check_length(path: Path) -> None:
@@ -114,7 +141,11 @@ def check_log(path: Path) -> None:
 
 
 def read_only(path: Path) -> sqlite3.Connection:
-    """Return a connection that writes nothing and leaves no files beside an unused file. Raises sqlite3.Error."""
+    """Return a connection that writes nothing and leaves no files beside an unused file.
+
+    Raises sqlite3.Error, and StoreFailed for a path that is not a file.
+    """
+    _check_kind(path)
     alone = not path.with_name(f"{path.name}-wal").exists() and _has_log_mode(path)
     uri = f"{path.absolute().as_uri()}?{'immutable=1' if alone else 'mode=ro'}"
     connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE)
@@ -169,6 +200,20 @@ def check_whole(path: Path, evidence: Sequence[Path] = ()) -> None:
     with closing(read_only(path)) as connection:
         if found := _faults(connection, most=20) or _miscounted(connection, most=20):
             raise damaged(path, found)
+
+
+def fault_of_backup(path: Path) -> str:
+    """Check all of a backup, and return why it can't restore anything, or "" for a sound one. Nothing is written."""
+    try:
+        _check_kind(path)
+        if path.stat().st_size < SMALLEST:
+            return "it is empty"
+        check_whole(path)
+        with closing(read_only(path)) as connection:
+            is_ours = connection.execute("PRAGMA application_id").fetchone()[0] == _schema.APPLICATION_ID
+        return "" if is_ours else "it is a database of another program"
+    except (OSError, sqlite3.Error, UnicodeDecodeError, StoreFailed) as error:
+        return " ".join(str(error).split())
 
 
 def _faults(connection: sqlite3.Connection, most: int) -> list[str]:

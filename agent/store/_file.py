@@ -39,9 +39,11 @@ _LATER = "this machine is short of files, memory or processes: close other progr
 def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[Path] = ()) -> sqlite3.Connection:
     """Connect to the file, creating it and its tables if missing. Raises StoreFailed, also for a damaged file.
 
-    ``evidence`` are files that exist only if this one was used before.
+    ``evidence`` are files that exist only if this one was used before; see check_unopened.
     """
     try:
+        if not path.parent.exists():  # it is created only for a store that was never used
+            _damage.check_unopened(path, evidence)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _damage.check_length(path)
         with _locking.opening(path, BUSY_SECONDS) as lock:
@@ -49,7 +51,9 @@ def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[P
             made = _make_file(path)
             try:
                 _damage.check_log(path)
-                return _connect(path, synchronous, tables)
+                connection = _connect(path, synchronous, tables)
+                _damage.record_use(path, evidence)
+                return connection
             except BaseException:
                 if made and lock.is_alone() and not path.stat().st_size:
                     path.unlink()  # on a full disk: an empty file would count as emptied
@@ -86,6 +90,8 @@ def close_quietly(connection: sqlite3.Connection, path: Path) -> None:
 def _mend(path: Path, error: OSError) -> str:
     """Return the remedy, with the folder that it concerns: the nearest existing one."""
     folder = next((each for each in path.parents if each.exists()), path.parent)
+    if link := next((each for each in path.parents if each.is_symlink() and not each.exists()), None):
+        return f"{link} is a link whose target does not exist: mount its disk, create the target or change the link"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"free space in {folder}, or {_schema.ELSEWHERE}"
     if is_passing(error):

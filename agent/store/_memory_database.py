@@ -70,24 +70,29 @@ class MemoryDatabase(OpenDatabase):
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
-            connection = _connect()
+            connection = connected()
             weakref.finalize(self, connection.close)
-            with _COPYING:
-                _template(self._tables).backup(connection)
+            self._copy(connection)
             self._connection = connection
         return self._connection
+
+    def _copy(self, connection: sqlite3.Connection) -> None:
+        """Copy the initial content into the empty database."""
+        with _COPYING:
+            _template(self._tables).backup(connection)
 
 
 @cache
 def _template(tables: Path) -> sqlite3.Connection:
     """Return a database with empty tables. Creating the tables takes 15 ms, copying them less than 1 ms."""
-    connection = _connect()
+    connection = connected()
     atexit.register(connection.close)
     _schema.upgrade(connection, MemoryDatabase.path, tables)
     return connection
 
 
-def _connect() -> sqlite3.Connection:
+def connected() -> sqlite3.Connection:
+    """Return a connection to a new, empty database in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = OFF")

@@ -76,13 +76,14 @@ class MemoryStore(SqliteView):
 
     def __init__(self, grants: GrantStore | None = None, clock: Clock = time.time) -> None:
         database = MemoryDatabase()
-        later = Later(partial(_search_of, database), partial(MemoryArtifacts, database))
+        later = Later(partial(search_of, database), partial(MemoryArtifacts, database))
         super().__init__(database, database, clock, MemorySignals(), later, grants)
         if grants is not None:
             self.grants = grants
 
 
-def _search_of(database: MemoryDatabase) -> MemorySearch:
+def search_of(database: MemoryDatabase) -> MemorySearch:
+    """Return an index in memory."""
     from agent.store.search.memory import MemorySearch
 
     return MemorySearch(database)

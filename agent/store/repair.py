@@ -173,10 +173,8 @@ def _fill(path: Path, fresh: Path, damaged: Path) -> Repaired:
 def _join_newest_sound(fresh: Path, backups: Sequence[Path]) -> tuple[float | None, Sequence[Restored]]:
     """Merge the first sound backup into the draft. Return the backup's time, and every conversation with its source."""
     for backup in backups:
-        try:
-            _damage.check_whole(backup)
-        except (sqlite3.Error, UnicodeDecodeError, StoreFailed) as error:
-            _log.info("%s is damaged too and was skipped: %s", backup, error)
+        if fault := _damage.fault_of_backup(backup):
+            _log.info("%s is unusable and was skipped: %s", backup, fault)
             continue
         return backup.stat().st_mtime, _join(fresh, backup)
     return None, ()

@@ -70,6 +70,7 @@ exit codes:
   5    --max-turns or --max-tokens was reached, or the answer was cut off at its own limit
   6    --timeout expired
   7    the run is parked: it waits for answers to the listed requests
+  8    --resume or --continue without a task: the session's last run has ended, so there is nothing to continue
   130  interrupted (143 by SIGTERM)
   141  the reader of the output has exited (| head): the run was interrupted, and its session is kept
 
@@ -166,6 +167,10 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
         left = None if args.timeout is None else max(0.0, args.timeout - (time.monotonic() - begun))
         shot = TaskRun(session, choice_of(args), timeout=left, images=images)
         with closing(session, runner), interrupting(shot.interrupt):
+            if lines is not None and (args.resume or args.latest):
+                from agent.cli.repeating import earlier_output
+
+                lines.earlier = runner.run(earlier_output(session, has_task=bool(task)))
             view = View(Screen(interactive=False), thinking=crib.config.display.thinking, images=folder, only_answer=True)
             tracer = _tracer(session) if wants_trace(args) else None
             waits = _wait_line(session) if lines is None else None

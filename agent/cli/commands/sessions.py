@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import age, count
 from agent.policy.self_protection import folders_of, refuse_below
-from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.errors import StoreFailed, ToolcribError
 from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
@@ -277,7 +277,10 @@ async def _recover(crib: Crib, session_id: str) -> None:
     from agent.store._owner import new_owner
     from toolcrib.contract.store import Fence
 
-    lease = await crib.store.leases.take(session_id, new_owner(), _LEASE_SECONDS)
+    try:
+        lease = await crib.store.leases.take(session_id, new_owner(), _LEASE_SECONDS)
+    except StoreFailed:  # a store that can only be read: the calls are shown as it has them
+        return
     if lease is not None:
         try:
             await crib.store.fenced(Fence(lease)).recover(session_id)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.store import _backup, _database
+from agent.store import _backup, _database, _schema
+from agent.store.repair import repair
 from agent.store.sqlite import SqliteStore
 
 Open = Callable[..., SqliteStore]
@@ -71,6 +72,31 @@ async def test_the_older_copy_is_a_day_older(open_file: Open, file: Path) -> Non
     grow_old(older, 20)
     await close_after(open_file, "d")
     assert copies(file) == {"store.db-backup": 4, "store.db-backup-before": 2}  # the newest is not a day older yet
+
+
+@pytest.mark.parametrize("content", [os.urandom(9_000), b"", b"SQLite format 3\0" + bytes(9_000), "a pipe", "another database"])
+async def test_another_file_of_that_name_is_no_copy(open_file: Open, file: Path, content: bytes | str) -> None:
+    """It is replaced at once, does not take the place of the older copy, and restores nothing."""
+    newest, older = file.with_name("store.db-backup"), file.with_name("store.db-backup-before")
+    await close_after(open_file, "a")
+    newest.rename(older)
+    grow_old(older, 50)
+    if content == "a pipe":
+        os.mkfifo(newest)
+    elif content == "another database":
+        with closing(sqlite3.connect(newest)) as connection:
+            connection.execute("CREATE TABLE sessions (a)")
+    else:
+        assert isinstance(content, bytes)
+        newest.write_bytes(content)
+    kept = file.read_bytes()
+    os.truncate(file, 4_096)
+    done = repair(file)
+    assert done is not None
+    assert done.backup == pytest.approx(older.stat().st_mtime)
+    file.write_bytes(kept)
+    await close_after(open_file, "b")
+    assert copies(file) == {"store.db-backup": 2, "store.db-backup-before": 1}
 
 
 async def test_a_store_in_which_nobody_said_anything_is_not_copied(open_file: Open, file: Path) -> None:
@@ -150,7 +176,7 @@ async def test_the_larger_a_store_is_the_rarer_it_is_copied(
     file.parent.mkdir()
     newest = file.with_name("store.db-backup")
     for path in (file, newest):
-        path.touch()
+        path.write_bytes(b"SQLite format 3\0".ljust(68, b"\0") + _schema.APPLICATION_ID.to_bytes(4, "big"))
         os.truncate(path, megabytes * 1024 * 1024)
     for age, is_due in ((minutes - 1, False), (minutes + 1, True)):
         grow_old(newest, age / 60)
