@@ -19,7 +19,7 @@ DATA = b"a long result " * 1_000
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Return the content of the files, without the index of a log: SQLite makes it anew where it can write."""
+    """Return the content of the files, without the index of a log, which SQLite makes anew in a writable folder."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
 
 
