@@ -353,7 +353,7 @@ def test_000_35_a_result_is_its_text(tmp_path: Path, protocol: str, value: Any, 
 
 
 def told(folder: Path, protocol: str, handler: Any) -> str:
-    """Return what the model is told about a tool's result; the same in a resumed conversation."""
+    """Return the text of a tool's result for the model; the same in a resumed conversation."""
     text = find_protocol(protocol).render_reply("", [ToolCall("1", "fail", {})])
     with ChatServer(*map(ChatServer.text, (text, "I see.", "Yes."))) as server, assemble(project_dir=folder) as crib:
         take_back = crib.registry.checkpoint()

@@ -26,7 +26,7 @@ _GREET_LIMIT = 45.0
 """Seconds for a new shell's first answer. A restarted engine may need 30 before it runs anything in a container it was using."""
 _SCRIPT_LIMIT = 20.0
 _OPEN_LIMIT = 120.0
-"""Seconds in which a container is created, or a connection made. The backends have shorter limits for each step."""
+"""Seconds to create a container, or to make a connection. The backends have shorter limits for each step."""
 _UNHEARD = 1.5
 """Seconds of that after which the backend is asked whether anything runs there at all."""
 _CLOSE_LIMIT = 5.0
