@@ -74,7 +74,11 @@ async def test_the_older_copy_is_a_day_older(open_file: Open, file: Path) -> Non
     assert copies(file) == {"store.db-backup": 4, "store.db-backup-before": 2}  # the newest is not a day older yet
 
 
-@pytest.mark.parametrize("content", [os.urandom(9_000), b"", b"SQLite format 3\0" + bytes(9_000), "a pipe", "another database"])
+@pytest.mark.parametrize(
+    "content",
+    [os.urandom(9_000), b"", b"SQLite format 3\0" + bytes(9_000), "a pipe", "another database"],
+    ids=["random", "empty", "zeros", "pipe", "database"],
+)
 async def test_another_file_of_that_name_is_no_copy(open_file: Open, file: Path, content: bytes | str) -> None:
     """It is replaced at once, does not take the place of the older copy, and restores nothing."""
     newest, older = file.with_name("store.db-backup"), file.with_name("store.db-backup-before")
