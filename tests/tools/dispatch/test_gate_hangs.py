@@ -25,6 +25,7 @@ from toolcrib import Answer, Block, SetResult, Suspend, SuspendTicket, ToolCall,
 from toolcrib.contract.dataclass import replace
 from tools.dispatch import gate_threads
 from tools.dispatch.threads import in_own_thread
+from tools.time_limit import seconds_left
 
 LATE = "the plugin 'stuck' did not answer within 0.2 s, so the call is denied"
 OVERDUE = LATE.replace("0.2", "60")
@@ -445,3 +446,17 @@ def test_the_process_ends_while_gates_hang(root: Path, hangs: str) -> None:
     code = EXITS.format(root=str(root), hangs=hangs)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert [LATE in line or CUT_OFF in line for line in done.stdout.splitlines()] == [True] * 4
+
+
+def test_effects_that_are_not_known_in_time_end_the_call(bench: Any) -> None:
+    """003-21: the result says why. A wait inside has less time than the call, and can report first."""
+    left: list[float] = []
+
+    async def hang(args: Any, ctx: Any) -> Any:
+        left.append(seconds_left(60.0))
+        await asyncio.sleep(60)
+
+    bench.tool("t", lambda args: 1, effects=hang)
+    executed = bench.call("t")
+    assert "the call was not run: its checks took more than 1.5 s; call again" in executed.result.failure.text
+    assert 0 < left[0] < 1.5
