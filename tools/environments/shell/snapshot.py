@@ -73,10 +73,10 @@ class ShellSnapshot:
         """True if the text shows no foreign output between the parts. A trap may print before the first part."""
         return (
             _pattern(rf"(?:{_ALIAS}\n)*").fullmatch(self._aliases) is not None
-            and _pattern(rf"(?:{_TRAP}\n)*").fullmatch(self._traps) is not None
+            and _pattern(rf"(?:{_TRAP}\n|trap -- - \S+\n)*").fullmatch(self._traps) is not None
             and all(line.startswith("declare -f") for line in self._exported.splitlines())
             and (not self._functions or _pattern(_FUNCTION).match(self._functions) is not None)
-            and all("<<" in text or text.rpartition("\n")[2].startswith("}") for text in self._bodies().values())
+            and all("<<" in text or text.rpartition("\n")[2].startswith(("}", "declare -f")) for text in self._bodies().values())
             and re.fullmatch(r"umask [0-7]+\n", self._umask) is not None
             and re.fullmatch(r"\d+\n.*", self._positional) is not None
             and "\n" not in self._folders
