@@ -41,7 +41,7 @@ from agent.config import Config, contents_path, load_config, state_dir
 from agent.desk.request import SessionRequest
 from agent.policy.confirmation import require_confirmed
 from agent.process import Crib
-from agent.store import RECORD
+from agent.store import RECORD, is_link
 from toolcrib.contract.derive import entry_of
 from toolcrib.contract.errors import ConfigError, ToolcribError, ToolsetError
 from toolcrib.contract.image import Image
@@ -126,7 +126,9 @@ def open_store(config: Config, *, late: bool = False, looks: bool = False) -> St
 def _is_frozen(path: Path) -> bool:
     """Return whether a store exists and can be read, but not written."""
     where = path.resolve()
-    return where.is_file() and os.access(where, os.R_OK) and not (os.access(where, os.W_OK) and os.access(where.parent, os.W_OK))
+    if not os.access(where, os.R_OK) or (os.access(where, os.W_OK) and os.access(where.parent, os.W_OK)):
+        return False
+    return where.is_file()
 
 
 def evidence_of(config: Config) -> Sequence[Path]:
@@ -136,7 +138,7 @@ def evidence_of(config: Config) -> Sequence[Path]:
     """
     path = config.store_path
     found = [contents_path()] if path.parent == state_dir() else []
-    found += [path] if path.is_symlink() else []
+    found += [path] if is_link(path) else []
     if path.resolve().parent == state_dir().resolve():
         return found
     name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]

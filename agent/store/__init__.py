@@ -18,5 +18,15 @@ holders), and passes tests/agent/store/test_conformance*.py and test_changes.py,
 a database make their records with ``_from_rows`` and ``_from_gateway_rows``.
 """
 
+from pathlib import Path
+
 RECORD = ".store"
 """The ending of the file that records the use of a store outside the state folder."""
+
+
+def is_link(path: Path) -> bool:
+    """Return whether a path is a symbolic link; False in a folder that can't be read, which the reader of the file reports."""
+    try:
+        return path.is_symlink()
+    except OSError:
+        return False

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from agent.store import RECORD, _locking, _placing, _schema
+from agent.store import RECORD, _locking, _placing, _schema, is_link
 from toolcrib.contract.errors import StoreFailed
 
 REPAIR = "`toolcrib doctor --repair-store` restores it from a backup and saves all readable data"
@@ -48,7 +48,11 @@ def check_unopened(path: Path, evidence: Sequence[Path]) -> None:
 
 def _check_kind(path: Path) -> None:
     """Raise StoreFailed for a pipe, a socket or a folder: reading it might never end."""
-    if path.exists() and not path.is_file():
+    try:
+        is_other = path.exists() and not path.is_file()
+    except OSError:  # a folder that can't be read, which the reader of the file reports
+        return
+    if is_other:
         raise StoreFailed(f"{path} is not a file; use another file for the store")
 
 
@@ -57,7 +61,7 @@ def _missing(path: Path, evidence: Sequence[Path]) -> str:
     try:
         size = path.stat().st_size
     except FileNotFoundError:
-        if link := next(filter(Path.is_symlink, evidence), None):
+        if link := next(filter(is_link, evidence), None):
             begin = f"to begin an empty store there, create an empty file: touch {path}"
             raise StoreFailed(
                 f"{link} is a link to {path}, which does not exist. Mount its disk, restore it or change the link; {begin}"
@@ -74,7 +78,7 @@ def _missing(path: Path, evidence: Sequence[Path]) -> str:
     except OSError:
         return ""
     if size < SMALLEST:
-        used = next((file for file in (wal, *evidence) if _is_filled(file) and not file.is_symlink()), None)
+        used = next((file for file in (wal, *evidence) if _is_filled(file) and not is_link(file)), None)
         if used is not None:
             left = "is empty" if size == 0 else f"has only {size} byte{'' if size == 1 else 's'} left"
             return f"it {left}, but {used} shows that it was used. {REPAIR}"

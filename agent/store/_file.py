@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.store import _damage, _locking, _schema
+from agent.store import _damage, _locking, _schema, is_link
 from toolcrib.contract.errors import StoreFailed
 from toolcrib.contract.passing import is_passing, shortage
 
@@ -90,7 +90,7 @@ def close_quietly(connection: sqlite3.Connection, path: Path) -> None:
 def _mend(path: Path, error: OSError) -> str:
     """Return the remedy, with the folder that it concerns: the nearest existing one."""
     folder = next((each for each in path.parents if each.exists()), path.parent)
-    if link := next((each for each in path.parents if each.is_symlink() and not each.exists()), None):
+    if link := next((each for each in path.parents if is_link(each) and not each.exists()), None):
         return f"{link} is a link whose target does not exist: mount its disk, create the target or change the link"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"free space in {folder}, or {_schema.ELSEWHERE}"
@@ -113,9 +113,14 @@ def _make_file(path: Path) -> bool:
             if found.st_mode & 0o077 and found.st_uid == os.geteuid():
                 path.chmod(0o600)
     if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
-        why = ": its file system is read-only" if os.statvfs(path).f_flag & os.ST_RDONLY else ""
-        raise StoreFailed(f"{path} can't be written{why}; make it and its folder writable, or {_schema.ELSEWHERE}")
+        raise unwritable(path)
     return made
+
+
+def unwritable(path: Path) -> StoreFailed:
+    """Return the error for an existing file that can't be written."""
+    why = ": its file system is read-only" if os.statvfs(path).f_flag & os.ST_RDONLY else ""
+    return StoreFailed(f"{path} can't be written{why}; make it and its folder writable, or {_schema.ELSEWHERE}")
 
 
 def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:

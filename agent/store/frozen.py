@@ -34,7 +34,7 @@ class FrozenDatabase(MemoryDatabase):
         self.path = path
 
     async def write(self, work: Work[T]) -> T:
-        raise StoreFailed(f"{self.path} can only be read; make it and its folder writable, or {_schema.ELSEWHERE}")
+        raise _file.unwritable(self.path)
 
     async def alone(self, work: Work[T]) -> T:
         return await self.write(work)

@@ -43,7 +43,8 @@ def test_a_person_searches_a_tool_and_switches_it_off_and_on(sit_down: Any, proj
 
 
 @pytest.mark.parametrize("ends", ["\x1b", "\x03"])
-def test_who_leaves_writes_nothing(sit_down: Any, ends: str) -> None:
+def test_who_leaves_writes_nothing(sit_down: Any, config: Any, ends: str) -> None:
+    config("platforms: {telegram: {allow_local: true}}\n")
     person = sit_down("tools", "--platform", "telegram", "--user", "42", columns=40, rows=20)
     person.sees("Tools of a session on telegram, user 42")
     person.process.send(" ")

@@ -220,7 +220,9 @@ def test_memory_search_delegates_and_compressions_fail_in_words(small: OnDisk, c
 
 @pytest.mark.full
 def test_a_disk_that_is_read_only_is_told_as_such(started: OnDisk) -> None:
-    """Every command ends with a line that names the fix; nothing is changed, and later all data is there."""
+    """Reading works. Every command that writes ends with a line that names the fix; nothing is changed, and later all data is
+    there.
+    """
     with ChatServer(ChatServer.text("hi"), ChatServer.text("again")) as server:
         model = ["--model", "m", "--base-url", server.base_url]
         assert started.start("run", *model, "begin with amber").returncode == 0
@@ -229,17 +231,21 @@ def test_a_disk_that_is_read_only_is_told_as_such(started: OnDisk) -> None:
             for args in (
                 ["run", *model, "--continue", "go"],
                 ["run", *model, "go"],
-                ["sessions"],
-                ["approvals"],
-                ["undo", "--yes"],
-                ["usage"],
                 ["call", "terminal", '{"command": "true"}'],
             ):
                 done = started.start(*args)
                 assert done.returncode in (1, 2), args
                 assert "its file system is read-only" in done.stderr, done.stderr
                 assert len(done.stderr.splitlines()) == 1
-            assert "Read-only file system; make its folder writable" in started.start("sessions", "search", "amber").stderr
+            for args, shown in (
+                (["sessions"], "amber"),
+                (["sessions", "search", "amber"], "amber"),
+                (["approvals"], ""),
+                (["undo", "--list"], ""),
+                (["usage"], "m"),
+            ):
+                done = started.start(*args)
+                assert (done.returncode, shown in done.stdout) == (0, True), (args, done.stderr)
             assert "its file system is read-only" in started.start("doctor").stdout
             assert len(server.requests) == 1, "the model gets no request that could not be stored"
         finally:

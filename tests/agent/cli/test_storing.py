@@ -139,5 +139,8 @@ def test_a_state_folder_that_is_read_only_can_be_read(run: Any, said: Path) -> N
         done = reads(*words)
         assert (done.returncode, seen in done.stdout) == (0, True), (words, done.stdout, done.stderr)
     done = reads("sessions", "rename", session, "another title")
-    assert (done.returncode > 0, "can only be read; make it and its folder writable" in done.stderr) == (True, True)
+    assert (
+        done.returncode > 0,
+        "can't be written: its file system is read-only; make it and its folder writable" in done.stderr,
+    ) == (True, True)
     assert "write it" in run("sessions").out

@@ -59,7 +59,7 @@ async def test_it_shows_all_and_writes_nothing(open_file: Open, file: Path, tmp_
         store.artifacts.put("s", b"more"),
         store.delete(["s"]),
     ):
-        with pytest.raises(StoreFailed, match=r"store.db can only be read; make it and its folder writable"):
+        with pytest.raises(StoreFailed, match=r"store.db can't be written; make it and its folder writable"):
             await write
     assert [info.id for info in await store.sessions.list(9)] == ["s"]
     store.close()
