@@ -112,7 +112,7 @@ def open_store(config: Config, *, late: bool = False, looks: bool = False) -> St
         from agent.store.postgres.store import PostgresStore
 
         return PostgresStore(config.store_url, late=late)
-    if looks and _is_frozen(config.store_path):
+    if looks and is_frozen(config.store_path):
         from agent.store.frozen import FrozenStore
 
         return FrozenStore(config.store_path)
@@ -123,7 +123,7 @@ def open_store(config: Config, *, late: bool = False, looks: bool = False) -> St
     )
 
 
-def _is_frozen(path: Path) -> bool:
+def is_frozen(path: Path) -> bool:
     """Return whether a store exists and can be read, but not written."""
     where = path.resolve()
     if not os.access(where, os.R_OK) or (os.access(where, os.W_OK) and os.access(where.parent, os.W_OK)):

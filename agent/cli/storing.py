@@ -39,8 +39,10 @@ def check_files(config: Config) -> Iterator[CheckFinding]:
 
     Nothing is written.
     """
+    from agent.api import is_frozen
     from agent.store._backup import Backups
     from agent.store._damage import StoreDamaged, fault_of_backup
+    from agent.store._file import unwritable
     from agent.store._placing import real
 
     if not config.store.enabled or config.store_url is not None:
@@ -58,6 +60,8 @@ def check_files(config: Config) -> Iterator[CheckFinding]:
                 copies = [copy for copy, fault in faults.items() if not fault]
                 kept = f"backup of {_time(copies[0].stat().st_mtime)}" if copies else _no_backup(path)
                 yield CheckFinding("store.sound", "ok", f"store {path}, {kept}")
+                if is_frozen(path):
+                    yield CheckFinding("store.read-only", "wrong", str(unwritable(real(path))), _OTHER)
                 for copy in faults.keys() - set(copies):
                     fix = "remove it; another backup is made while the store is used"
                     yield CheckFinding("store.backup-damaged", "wrong", f"{copy} is no usable backup: {faults[copy]}", fix)

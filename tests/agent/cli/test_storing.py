@@ -138,6 +138,7 @@ def test_a_state_folder_that_is_read_only_can_be_read(run: Any, said: Path) -> N
     ):
         done = reads(*words)
         assert (done.returncode, seen in done.stdout) == (0, True), (words, done.stdout, done.stderr)
+    assert "can't be written: its file system is read-only" in reads("doctor", "--offline").stdout
     done = reads("sessions", "rename", session, "another title")
     assert (
         done.returncode > 0,
