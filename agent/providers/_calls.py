@@ -79,6 +79,8 @@ class CallReader:
         self._ids = set(taken)
         self._spare = OpenCall("", "")
         """Takes the deltas of every call above the limit, which are dropped."""
+        self._together: list[OpenCall] = []
+        """The calls of the last deltas, if they came together."""
         self.last: OpenCall | None = None
 
     @property
@@ -102,9 +104,11 @@ class CallReader:
                     call.parts.append(arguments)
                     self._on_event(new_event(StreamEvent, ("tool_call_delta", arguments, call.id, call.shown)))
                     continue
-            self._one(delta, function, touched)
+            self._one(delta, function, touched, len(deltas))
+        if len(touched) > 1:
+            self._together = list(dict.fromkeys(touched))
 
-    def _one(self, delta: dict[str, Any], function: dict[str, Any], touched: list[OpenCall]) -> None:
+    def _one(self, delta: dict[str, Any], function: dict[str, Any], touched: list[OpenCall], count: int) -> None:
         wire_id, name, arguments = _text(delta.get("id")), _text(function.get("name")), _arguments(function)
         index = delta.get("index")
         if type(index) is int:
@@ -112,7 +116,8 @@ class CallReader:
             if call is None or self._is_next(call, wire_id, name, arguments):
                 call = self._open(wire_id)
         else:
-            call = self._without_index(wire_id, name, arguments, touched)
+            call = None if wire_id or name else self._one_of_several(arguments, len(touched), count)
+            call = call or self._without_index(wire_id, name, arguments, touched)
         self.last = call
         if call is self._spare:
             return
@@ -141,6 +146,21 @@ class CallReader:
             return self._open(wire_id)
         return last
 
+    def _one_of_several(self, arguments: str, place: int, count: int) -> OpenCall | None:
+        """Return the call that only-arguments continue, if the calls so far came together; None for the last call.
+
+        As many pieces as calls have the calls' order. Fewer may belong to any call without arguments: they become a call without
+        a name, see ``held_back``.
+        """
+        calls = self._together
+        if len(calls) < 2:
+            return None
+        if count == len(calls):
+            return calls[place]
+        if not arguments.strip() or all(call.parts for call in calls) or (calls[-1].parts and not calls[-1].complete()):
+            return None
+        return self._open("")
+
     @staticmethod
     def _is_next(call: OpenCall, wire_id: str, name: str, arguments: str) -> bool:
         """Return whether a delta that seems to continue ``call`` begins another one. Only a delta with a name can."""
@@ -157,6 +177,7 @@ class CallReader:
         call = OpenCall(call_id, wire_id)
         self._ids.add(call_id)
         self.calls.append(call)
+        self._together = []
         if wire_id:
             self._by_id[wire_id] = call
         return call

@@ -157,7 +157,7 @@ class EventReader:
         if stripped == "[DONE]":
             self.done = True
             return
-        if self.done or not stripped:
+        if self.done or not stripped or stripped[0] == ":":  # a comment that a gateway sent as data
             return
         try:
             event = json.loads(stripped)

@@ -123,6 +123,11 @@ def calls_of(*deltas: list[dict[str, Any]], finish: str = "tool_calls") -> list[
         ([[call(None, name="f", id="a", index=0)]], [("f", {})]),
         ([[call("{}", name="f", id="a", index=1)], [call("{}", name="g", id="b", index=0)]], [("f", {}), ("g", {})]),
         ([[{"index": 0, "id": "a", "function": None}], [call("{}", name="f", index=0)]], [("f", {})]),
+        (
+            [[call("", name="f", id="a"), call("", name="g", id="b")], [call('{"x":'), call("")], [call("1}"), call('{"x":2}')]],
+            [("f", {"x": 1}), ("g", {"x": 2})],
+        ),
+        ([[call("", name="f", id="a"), call('{"x":', name="g", id="b")], [call("1}")]], [("f", {}), ("g", {"x": 1})]),
     ],
 )
 def test_x_2_x_3_calls_however_they_come(deltas: list[list[dict[str, Any]]], calls: list[tuple[str, Any]]) -> None:
@@ -160,6 +165,23 @@ def test_a_call_that_may_have_lost_its_arguments_does_not_run(deltas: list[dict[
     turn, _ = stream(*(chunk({"tool_calls": [one]}) for one in deltas), chunk({}, "tool_calls"))
     assert [one.name for one in turn.tool_calls if one.fault is None] == runs
     assert all("Call again with all its arguments" in str(one.fault) for one in turn.tool_calls if one.name and not one.args)
+
+
+@pytest.mark.parametrize("pieces", [[PIECE], [PIECE[:6], PIECE[6:]], [PIECE, ""]])
+def test_arguments_that_may_belong_to_either_of_two_calls_run_neither(pieces: list[str]) -> None:
+    heads = [call("", **HEAD), call("", name="g", id="b")]
+    turn, _ = stream(
+        *(chunk({"tool_calls": one}) for one in (heads, *([call(part)] for part in pieces))), chunk({}, "tool_calls")
+    )
+    assert [one.name for one in turn.tool_calls] == ["f", "g", ""]
+    assert all(one.fault for one in turn.tool_calls)
+
+
+def test_comments_that_a_gateway_sent_as_data_are_ignored() -> None:
+    reader = ChatReader()
+    data = (": PROCESSING", json.dumps(chunk({"content": "hi"})), ": PROCESSING", json.dumps(chunk({}, "stop")), "[DONE]")
+    reader.read_events([("", one) for one in data])
+    assert reader.finish().assistant_text == "hi"
 
 
 def test_arguments_of_another_index_are_cut_off_with_their_call() -> None:
