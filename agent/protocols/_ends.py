@@ -17,7 +17,10 @@ _ARGUMENT = re.compile(
     r"|(?P<quote><\|\"\|>|<escape>)(?P<ends>(?=\s*[},]))?"
 )
 _MARKS = re.compile(r"arg_value>|arg_key>|param(?:eter)?\b|<\|(?:open|close)\|>argument|\]<\]minimax|<\|\"\|>|<escape>")
-_STRAY = re.compile(r"(?:<|\[)/(?P<name>[\w:.-]{1,60})[>\]]|<\W?[\w\u2581]*(?:end|close)[\w\u2581]*\W?>")
+_STRAY = re.compile(
+    r"(?:<|\[)/(?P<name>[\w:.-]{1,60})[>\]]|<\W?[\w\u2581]*(?:end|close)[\w\u2581]*\W?>"
+    r"|<\|(?:observation|user|return|eo[mst](?:_id)?)\|>"
+)
 _MOST_STRAYS = 20
 _QUOTES = ("`", '"', "'", "\u201c", "\u201d")
 
@@ -56,7 +59,7 @@ def stray_end(text: str) -> str:
 
 
 def without_strays(text: str) -> str:
-    """Return the text without closing marks at its end that nothing in it opens, such as ``</tool_call>``, ``[/TOOL]``."""
+    """Return the text without marks at its end that end something which nothing in it opens: ``</tool_call>``, ``<|user|>``."""
     for _ in range(_MOST_STRAYS):
         bare = text.rstrip()
         at = max(bare.rfind("<"), bare.rfind("["))

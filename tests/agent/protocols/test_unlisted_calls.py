@@ -24,6 +24,8 @@ UNLISTED = (
     ']<]zeta[>[terminal]<]zeta[>[{"command": "ls"}',
     '<\uff5czeta\u2581call\uff5c>terminal<\uff5cargs\uff5c>{"command": "ls"}',
     '[TOOL_CALL]terminal {"command": "ls"}[/TOOL_CALL]',
+    '[tool_call:terminal]\n{"command": "ls"}',
+    '[tool_use name="terminal"]{"command": "ls"}[/tool_use]',
     '[tool_request]{"name": "terminal", "command": "ls"}[/tool_request]',
     '<<tool_call>>terminal(command="ls")<</tool_call>>',
     '{{tool_call}}terminal {"command": "ls"}{{/tool_call}}',

@@ -136,7 +136,7 @@ INVOKE = '<invoke name="terminal"><parameter name="command">ls</parameter></invo
         f"{INVOKE}\n</tool_call>", f"{INVOKE}\n</function_calls>", f"{FUNCTION}\n</function_invocation>\n</tool_call>",
         f"<tool_call>\n{FUNCTION}\n</function_invocation>\n</tool_call>", f"{CALLS[0]}\n</tool_call>\n</zeta>",
         f"{FUNCTION}\n[/TOOL_CALLS]",
-        f"{FUNCTION}\n<|tool_call_end|>",
+        f"{FUNCTION}\n<|tool_call_end|>", f"{CALLS[0]}<|observation|>", f"{FUNCTION}\n<|eot_id|>", f"{INVOKE}<|user|>",
     ],
 )  # fmt: skip
 def test_closing_marks_after_it_that_nothing_opens_change_nothing(wire: str, text: str) -> None:
