@@ -37,6 +37,9 @@ _OTHER = Regex(
 )
 _STRING = Regex(r"string_above_max_length|string[ _]too[ _]long", re.IGNORECASE)
 _CONTENT = Regex(r"\b(messages|input)\b(\W*\d+\W*(content|text|output|arguments)\b|[\w.\[\]]*(content|text|output)\b|['\"`]?:)")
+_LARGER = Regex(r"\btokens?\b.{0,80}\blimit:? ?(\d[\d,]*)\D{0,20}\brequested:? ?(\d[\d,]*)", re.IGNORECASE | re.DOTALL)
+"""One request that exceeds a rate limit on its own: it would be refused however long the client waits."""
+_TOO_MANY = 429
 _TOO_LARGE = 413
 _NO_OVERFLOW = (401, 402, 403, 429)
 
@@ -47,6 +50,9 @@ def is_overflow(status: int, marks: str, said: str, *, structured: bool) -> bool
     ``marks`` are the error's codes and the parameter that it names, ``said`` its text. ``structured``: they come from an error
     object. The 413 of a proxy has none, and limits the bytes of any request.
     """
+    if status == _TOO_MANY and (found := _LARGER.search(said)):
+        limit, requested = (int(number.replace(",", "")) for number in found.groups())
+        return requested > limit > 0
     if status in _NO_OVERFLOW:
         return False
     if _STRING.search(f"{marks} {said}"):

@@ -12,7 +12,7 @@ import pytest
 
 from agent.context.window import window_refused
 from agent.providers._faults import from_status
-from toolcrib import BadRequest, ContextTooLong, ProviderError
+from toolcrib import BadRequest, ContextTooLong, ProviderError, RateLimited
 
 TOO_LONG = [
     (400, "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4000 in the messages)."),
@@ -36,6 +36,7 @@ TOO_LONG = [
         413,
         "Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 9000, please reduce it",
     ),
+    (429, "Request too large for x on tokens per min (TPM): Limit 30000, Requested 45123. The input tokens must be reduced"),
     (413, "too big"),
     (422, "the request exceeds the available context size"),
     (500, "request (9000 tokens) exceeds the available context size (4096 tokens)"),
@@ -89,6 +90,11 @@ def test_the_413_of_a_proxy_is_no_overflow(body: str) -> None:
 def test_a_spent_account_is_no_overflow(status: int) -> None:
     message = "You requested up to 65536 tokens, but the limit of your plan is 1000 tokens"
     assert type(refusal(status, message)) is not ContextTooLong
+
+
+def test_a_request_within_the_rate_limit_is_no_overflow() -> None:
+    message = "Rate limit reached for x on tokens per min (TPM): Limit 30000, Used 29000, Requested 4512. Try again in 7s"
+    assert type(refusal(429, message)) is RateLimited
 
 
 @pytest.mark.parametrize(
