@@ -25,7 +25,7 @@ class ChatMessages(History):
         """Begin an empty conversation. ``server``: host and port."""
         super().__init__(names, model)
         self._nine = f".{server.partition(':')[0].lower()}".endswith(".mistral.ai")
-        """True for Mistral's servers, which refuse call ids of any other form than their own."""
+        """True for servers that refuse call ids of any other form than Mistral's."""
         self._sent: list[bytes] = []
         self._reasoned: dict[int, dict[str, bytes]] = {}  # of each message of the model, as its reply carried it
         self._open: dict[str, str] = {}  # calls without a result: their own id and their id on the wire
@@ -68,6 +68,22 @@ class ChatMessages(History):
         self._open = {}
         if shown:
             self._add({"role": "user", "content": chat_from_tools(shown)})
+
+    def shorten_ids(self) -> bool:
+        """Send call ids of 9 letters and digits, which every server accepts; return False if they are sent so already."""
+        if self._nine:
+            return False
+        self._nine = True
+        self._open = {call_id: nine_id(on_wire) for call_id, on_wire in self._open.items()}
+        for place, sent in enumerate(self._sent):
+            if b'"tool_call' in sent:
+                message = json.loads(sent)
+                for call in message.get("tool_calls") or ():
+                    call["id"] = nine_id(call["id"])
+                if "tool_call_id" in message:
+                    message["tool_call_id"] = nine_id(message["tool_call_id"])
+                self._sent[place] = encode(message)
+        return True
 
     def joined(self, back: ReasoningBack) -> bytes:
         """Return the messages as a JSON list, with the reasoning that the server gets back."""

@@ -15,6 +15,7 @@ from agent.providers._names import WireNames
 from agent.providers._reply import read_reply
 from agent.providers._steer import Steer
 from agent.providers._text_calls import TextCallWatch, advise, reported
+from agent.providers._tool_schemas import simplified
 from agent.providers.endpoint import ModelInfo
 from agent.providers.http import HttpClient
 from agent.reply_ends import WHOLE, ReplyEnd, shortened
@@ -29,14 +30,15 @@ _TOOL_PLACE = Regex(
     r"function_?declarations\[(\d{1,4})\]|\btools(?:\.|\[)(\d{1,4})\b(?!.{0,3}function_?declarations)", re.IGNORECASE
 )
 _SHOWN_TOOLS = 5
+_ABOUT_SCHEMAS = Regex(r"schema|unsupported_keyword|function_?declarations.{0,30}parameters|\bgrammar\b")
 
 
 class HttpSession:
     """A session over one HttpClient, which it closes. A failed turn may be retried: only whole turns enter the history.
 
-    A wire provides ``path``, ``_names``, ``_body``, ``_reader``, ``_history``, ``_took``, ``_adapt``, ``_choice_fields`` and
-    ``_schema_fields``. The key goes in ``key_header``; ``headers`` go with each request. ``refuses_stream`` matches, in lower
-    case, a server's message that it does not stream.
+    A wire provides ``path``, ``_names``, ``_body``, ``_reader``, ``_history``, ``_took``, ``_adapt``, ``_encoded_tools``,
+    ``_choice_fields`` and ``_schema_fields``. The key goes in ``key_header``; ``headers`` go with each request.
+    ``refuses_stream`` matches, in lower case, a server's message that it does not stream.
     """
 
     path: ClassVar[str] = ""
@@ -54,6 +56,8 @@ class HttpSession:
         self._stream = stream
         self._held: str | None = None  # of the last reply: see EventReader
         self._offered: Sequence[Mapping[str, Any]] = ()  # tools whose calls the server reads
+        self._tools = b""  # as they are sent
+        self._simplified = False
         self._advised = self._reported = False  # calls as text: logged once; reported to the model in the last turn
         self._end: ReplyEnd = WHOLE
         self._end_word = ""
@@ -118,6 +122,10 @@ class HttpSession:
 
     def _adapt(self, said: str) -> bool:
         """Leave out the field that these words (lower case) of the server refuse; return False if there is none."""
+        raise NotImplementedError
+
+    def _encoded_tools(self, functions: Sequence[Mapping[str, Any]]) -> bytes:
+        """Return the tools in the form of the wire."""
         raise NotImplementedError
 
     def _choice_fields(self, choice: str) -> dict[str, Any]:
@@ -205,7 +213,15 @@ class HttpSession:
         if self._stream and isinstance(error, BadRequest) and self.refuses_stream.search(said):
             self._stream = False
             return True
-        return False
+        return isinstance(error, BadRequest) and _ABOUT_SCHEMAS.search(said) is not None and self._simplify_tools()
+
+    def _simplify_tools(self) -> bool:
+        """Send the tools with simpler schemas from now on; return False if they are simple already."""
+        if self._simplified or (made := simplified(self._offered)) == list(self._offered):
+            return False
+        self._simplified = True
+        self._tools = self._encoded_tools(made)
+        return True
 
 
 def record_of(turn: ProviderTurn) -> dict[str, Any]:

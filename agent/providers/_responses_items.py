@@ -24,6 +24,8 @@ class ResponsesItems(History):
         self._sent: list[bytes] = []
         self.ids: set[str] = set()  # of all calls so far
         self._open: dict[str, str] = {}  # calls without an output: their own id and their id on the wire
+        self._unreasoned: dict[int, bytes] = {}  # places of calls that follow no reasoning, and the reply's latest before them
+        self._repeats = False
         self._known = 0  # items up to and including the reply that previous_id names
         self.previous_id = ""
 
@@ -50,10 +52,15 @@ class ResponsesItems(History):
         items = self._acceptable(reply.get("output") or [])
         called = [item["call_id"] for item in items if item.get("type") == "function_call"]
         self._open = {call_id: wire_id(call_id) if recorded else call_id for call_id in called}
-        self._sent.extend(
-            encode({**item, "call_id": self._open[item["call_id"]]} if item.get("type") == "function_call" else item)
-            for item in items
-        )
+        latest, before = b"", ""
+        for item in items:
+            kind = str(item.get("type"))
+            if kind == "function_call":
+                item = {**item, "call_id": self._open[item["call_id"]]}
+                if latest and before != "reasoning":
+                    self._unreasoned[len(self._sent)] = latest
+            self._sent.append(encode(item))
+            latest, before = self._sent[-1] if kind == "reasoning" else latest, kind
         self.ids.update(self._open)
         if self._stored and reply.get("id"):
             self.previous_id, self._known = str(reply["id"]), len(self._sent)
@@ -69,7 +76,16 @@ class ResponsesItems(History):
     def joined(self) -> bytes:
         """Return the items to send as a JSON list: all, or those after the reply that ``previous_id`` names."""
         self._close_calls()
-        return b"[" + b",".join(self._sent[self._known if self.previous_id else 0 :]) + b"]"
+        sent = self._sent.copy()
+        for place, reasoning in self._unreasoned.items() if self._repeats else ():
+            sent[place] = reasoning + b"," + sent[place]
+        return b"[" + b",".join(sent[self._known if self.previous_id else 0 :]) + b"]"
+
+    def repeat_reasoning(self) -> bool:
+        """Send a reply's reasoning before each of its calls, as DeepSeek's gateways require; return False if nothing changes."""
+        changes = bool(self._unreasoned) and not self._repeats
+        self._repeats = True
+        return changes
 
     def forget_previous(self) -> None:
         """Forget the previous reply, as the server does not know it any more: the next request contains everything."""

@@ -13,11 +13,12 @@ from agent.providers._names import WireKeys, wire_key
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.schema_inline import inlined
-from toolcrib.contract.schema_view import CHOICES, SchemaView, subschemas
+from toolcrib.contract.schema_view import CHOICES, SchemaView, subschemas, type_of
 from toolcrib.contract.types import Json
 
 _OLD_DRAFT = Regex(r"https?://json-schema\.org/draft(-0|/2019)")
 _SHOWN = 800
+_SIMPLE = frozenset(("type", "description", "properties", "required", "items", "enum", "anyOf", "additionalProperties"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,35 @@ def fitted(functions: Iterable[Mapping[str, Any]], limits: ToolLimits) -> tuple[
                 keys[function["name"]] = WireKeys(view, names)
         made.append(function)
     return made, keys
+
+
+def simplified(functions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the functions with schemas of the keywords that every provider accepts: types, names and values, without bounds."""
+    made: list[Mapping[str, Any]] = []
+    for function in functions:
+        if isinstance(parameters := function.get("parameters"), Mapping):
+            schema = inlined(SchemaView(parameters))
+            for part in list(subschemas(schema)):
+                _simplify(part)  # type: ignore[arg-type]  # the schema was written out
+            function = {**function, "parameters": schema}
+        made.append(function)
+    return made
+
+
+def _simplify(part: dict[str, Json]) -> None:
+    """Remove the other keywords from a schema, in place. Each object gets properties, and each alternative a type."""
+    if "const" in part:
+        part["enum"] = [part["const"]]
+    if "anyOf" not in part and "oneOf" in part:
+        part["anyOf"] = part["oneOf"]
+    for key in part.keys() - _SIMPLE:
+        del part[key]
+    if "type" not in part and {"properties", "required"} & part.keys():
+        part["type"] = "object"
+    if "type" not in part and (values := part.get("enum")) and len(kinds := {type_of(one) for one in values}) == 1:
+        part["type"] = kinds.pop()
+    if part.get("type") == "object":
+        part.setdefault("properties", {})
 
 
 def _is_within(parameters: Mapping[str, Json], limits: ToolLimits) -> bool:

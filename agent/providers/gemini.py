@@ -51,7 +51,7 @@ class GeminiSession(HttpSession):
         self._offered, keys = fitted(map(function_of, tools), GEMINI)
         self._names = GeminiNames((function["name"] for function in self._offered), keys)
         self._json_schema = True
-        self._tools = self._declared()
+        self._tools = self._encoded_tools(self._offered)
         self._contents = GeminiContents(self._names, model)
         if system:
             self._contents.system(system)
@@ -125,10 +125,8 @@ class GeminiSession(HttpSession):
         # constant parts go first: a cache that compares requests as bytes then covers them
         return b"{" + b",".join(filter(None, (listed, rest, self._contents.fields()))) + b"}"
 
-    def _declared(self) -> bytes:
-        if not self._offered:
-            return b""
-        return encode(declarations(self._offered, self._names, json_schema=self._json_schema))
+    def _encoded_tools(self, functions: Sequence[Mapping[str, Any]]) -> bytes:
+        return encode(declarations(functions, self._names, json_schema=self._json_schema)) if functions else b""
 
     def _choice_fields(self, choice: str) -> dict[str, Any]:
         config: dict[str, Any] = {"mode": "NONE" if choice == "none" else "ANY"}
@@ -143,7 +141,7 @@ class GeminiSession(HttpSession):
     def _adapt(self, said: str) -> bool:
         if self._tools and self._json_schema and re.search(r"parameters_?json_?schema", said):
             self._json_schema = False
-            self._tools = self._declared()
+            self._tools = self._encoded_tools(self._offered)
         elif "thinkingConfig" in self._config and re.search(r"thinking|thoughts", said):
             del self._config["thinkingConfig"]
         else:

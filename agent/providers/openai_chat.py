@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,13 +21,18 @@ from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from toolcrib.contract.types import ToolCall
 from tools.dispatch.json_results import as_json
 
+_CALL_ID = Regex(
+    r"(tool[ _]calls?(\[\d+\]\.|[ _])|tool_use\.)id\b.{0,120}(with a length|maximum length|too long|match pattern)", re.DOTALL
+)
+
 
 class OpenAIChatSession(HttpSession):
     """A conversation: ``say`` something, then ``stream_turn``. A failed turn may be retried: only whole turns enter the history.
 
     ``records`` is a stored conversation to resume. ``extra`` are further fields of every request (temperature, seed, ...). If a
     server refuses a field that not all know (stream_options, stream, reasoning), the request is repeated without it, and the
-    field is left out from then on; max_tokens is renamed to max_completion_tokens. All methods belong to one event loop.
+    field is left out from then on; max_tokens is renamed to max_completion_tokens, and call ids get Mistral's form. All methods
+    belong to one event loop.
     """
 
     path = "chat/completions"
@@ -48,7 +54,7 @@ class OpenAIChatSession(HttpSession):
         functions, keys = fitted(map(function_of, tools), OPENAI)
         self._offered = functions
         self._names = WireNames((function["name"] for function in functions), keys)
-        self._tools = encode([self._tool(function) for function in functions]) if functions else b""
+        self._tools = self._encoded_tools(functions)
         self._messages = ChatMessages(self._names, model, self._server)
         if system:
             self._messages.system(system)
@@ -111,9 +117,14 @@ class OpenAIChatSession(HttpSession):
             self._stream_options = False
         elif self._max_tokens is not None and self._limit_field == "max_tokens" and "max_completion_tokens" in said:
             self._limit_field = "max_completion_tokens"
+        elif _CALL_ID.search(said) and self._messages.shorten_ids():
+            pass
         else:
             return self._reasoning.adapt(said, self._messages.carried)
         return True
+
+    def _encoded_tools(self, functions: Sequence[Mapping[str, Any]]) -> bytes:
+        return encode([self._tool(function) for function in functions]) if functions else b""
 
     def _tool(self, function: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "function", "function": {**function, "name": self._names.wire(function["name"])}}

@@ -22,6 +22,7 @@ from tools.dispatch.json_results import as_json
 _ENCRYPTED = "reasoning.encrypted_content"
 _NO_ENCRYPTED = Regex(r"encrypted[ _]content|[\"'`]include[\"'`\[]")
 _NO_PREVIOUS = Regex(r"previous.response.*(not found|unknown|not supported|unsupported|invalid|expired|cannot)", re.DOTALL)
+_REASONING_BACK = Regex(r"reasoning.{0,80}\b(passed|sent) back")
 
 
 class ResponsesSession(HttpSession):
@@ -52,7 +53,7 @@ class ResponsesSession(HttpSession):
         functions, keys = fitted(map(function_of, tools), OPENAI)
         self._offered = functions
         self._names = WireNames((function["name"] for function in functions), keys)
-        self._tools = encode([self._tool(function) for function in functions]) if functions else b""
+        self._tools = self._encoded_tools(functions)
         self._items = ResponsesItems(self._names, model, stored=stored)
         if system:
             self._items.system(system)
@@ -110,9 +111,14 @@ class ResponsesSession(HttpSession):
             self._encrypted = False  # models without reasoning, and servers without that field
         elif self._items.previous_id and _NO_PREVIOUS.search(said):
             self._items.forget_previous()
+        elif _REASONING_BACK.search(said) and self._items.repeat_reasoning():
+            pass
         else:
             return False
         return True
+
+    def _encoded_tools(self, functions: Sequence[Mapping[str, Any]]) -> bytes:
+        return encode([self._tool(function) for function in functions]) if functions else b""
 
     def _tool(self, function: Mapping[str, Any]) -> dict[str, Any]:
         """Return a tool, marked as not strict: strict is this wire's default, and refuses schemas with optional arguments."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -9,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from agent.providers import Endpoint, HttpClient
 from agent.providers._anthropic_messages import AnthropicMessages
 from agent.providers._chat_messages import ChatMessages
 from agent.providers._names import WireNames
 from agent.providers._reasoning import ReasoningBack
 from agent.providers._responses_items import ResponsesItems
+from agent.providers.openai_chat import OpenAIChatSession
+from toolcrib.testing import ChatServer
 
 NAMES = WireNames(["bash"])
 ODD = ("Bash:0", "functions.bash:1", "x" * 90)
@@ -97,3 +101,39 @@ def test_mistral_s_servers_get_ids_that_toolcrib_made_in_their_form() -> None:
     assert re.fullmatch(r"[a-zA-Z0-9]{9}", sent[1]["tool_calls"][0]["id"])
     assert (sent[2]["tool_call_id"], sent[2]["content"]) == (sent[1]["tool_calls"][0]["id"], "done")
     assert messages.ids == {"call_7f1"}
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, "Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."),
+        (500, "Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."),
+        (400, "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40"),
+        (400, "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"),
+    ],
+)
+def test_ids_that_a_server_refuses_are_sent_in_the_shortest_form(status: int, said: str) -> None:
+    """A server may refuse its own ids. The refused request and all later ones have other ids; the calls keep theirs."""
+    call_id = "call_49c89af0:1"
+    refusal = ChatServer.body({"error": {"message": said.format(id=call_id)}}, status)
+    calls = [ChatServer.calls(("bash", {}), ids=[one]) for one in (call_id, "call_2")]
+
+    async def run(server: ChatServer) -> list[str]:
+        session = OpenAIChatSession(HttpClient(Endpoint(server.base_url, "m", None), {}, None), model="m")
+        session.say("go")
+        found = []
+        for _ in range(3):
+            turn = await session.stream_turn(lambda event: None)
+            found += [call.id for call in turn.tool_calls]
+            await session.append_tool_results(turn, ())
+        await session.close()
+        return found
+
+    with ChatServer(calls[0], refusal, calls[1], ChatServer.text("done")) as server:
+        assert asyncio.run(run(server)) == [call_id, "call_2"]
+        refused, repeated, last = (one["messages"] for one in server.requests[1:])
+    assert refused[1]["tool_calls"][0]["id"] == call_id
+    assert repeated == last[:3]
+    for called, result in ((last[1], last[2]), (last[3], last[4])):
+        assert called["tool_calls"][0]["id"] == result["tool_call_id"]
+        assert re.fullmatch(r"[a-zA-Z0-9]{9}", result["tool_call_id"])

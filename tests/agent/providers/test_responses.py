@@ -254,6 +254,26 @@ def test_what_a_server_does_not_know_is_left_out_once_and_for_all() -> None:
     assert events == [StreamEvent("assistant_delta", "hi")]
 
 
+def test_reasoning_goes_before_each_call_if_the_server_requires_it() -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
+    refusal = refuse("The `reasoning_text` in the thinking mode must be passed back to the API.")
+
+    async def drive(session: ResponsesSession) -> None:
+        for said in ("one", "two", "three"):
+            session.say(said)
+            await session.stream_turn(lambda event: None)
+
+    first = reply(message("a"), reasoning, call("c1", "f", "{}"), call("c2", "f", "{}"))
+    with ChatServer(first, refusal, text("b"), refusal, refusal) as server:
+        with pytest.raises(BadRequest):
+            converse(server, drive)
+        sent = [[item.get("type", item.get("role")) for item in one["input"]] for one in server.requests]
+    calls = ["user", "message", "reasoning", "function_call"]
+    assert sent[1][:5] == [*calls, "function_call"]
+    assert sent[2][:6] == sent[3][:6] == [*calls, "reasoning", "function_call"]
+    assert len(sent) == 4, "the same request is not sent twice"
+
+
 @pytest.mark.parametrize(
     ("response", "kind", "shown"),
     [

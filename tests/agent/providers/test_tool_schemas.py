@@ -169,7 +169,87 @@ def test_a_call_comes_with_its_own_names_and_goes_back_with_those_of_the_wire() 
 def test_a_refusal_names_the_tool(wire: str, said: str) -> None:
     body = {"error": {"type": "invalid_request_error", "message": said}}
     tools = [tool({"type": "object"}, "first"), tool({"type": "object"}, "second")]
-    with ChatServer(Response(json.dumps(body).encode(), status=400)) as server, pytest.raises(BadRequest) as caught:
+    refusal = Response(json.dumps(body).encode(), status=400)
+    with ChatServer(refusal, refusal) as server, pytest.raises(BadRequest) as caught:
         drive(wire, server, tools=tools)
     assert "'second'" in str(caught.value)
     assert "'first'" not in str(caught.value)
+
+
+BOUNDED = {
+    "type": "object",
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "properties": {
+        "n": {"type": "integer", "minimum": 1, "maximum": 9, "multipleOf": 2, "default": 4},
+        "url": {"type": ["string", "null"], "format": "uri", "pattern": "^h", "maxLength": 4000},
+        "minimum": {"anyOf": [{"const": False}, {"$ref": "#/$defs/x"}, {"required": ["a"]}]},
+        "map": {"type": "object", "propertyNames": {"pattern": "^a"}, "additionalProperties": {"type": "string", "minLength": 1}},
+        "one": {"oneOf": [{"enum": ["a", "b"]}, {"type": "array", "items": {"type": "string"}, "uniqueItems": True}]},
+    },
+    "required": ["n"],
+    "allOf": [{"if": {"required": ["url"]}, "then": {"not": {"required": ["map"]}}}],
+    "$defs": {"x": {"type": "string", "minLength": 1}},
+}
+SIMPLE = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer"},
+        "url": {"type": ["string", "null"]},
+        "minimum": {
+            "anyOf": [
+                {"enum": [False], "type": "boolean"},
+                {"type": "string"},
+                {"type": "object", "required": ["a"], "properties": {}},
+            ]
+        },
+        "map": {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
+        "one": {"anyOf": [{"enum": ["a", "b"], "type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+    },
+    "required": ["n"],
+}
+WHOLE = {
+    "anthropic": {"model": "m", "content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn", "usage": {}},
+    "chat": {"model": "m", "choices": [{"index": 0, "message": {"content": "ok"}, "finish_reason": "stop"}]},
+    "responses": {
+        "id": "r",
+        "status": "completed",
+        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "ok"}]}],
+    },
+    "gemini": {"candidates": [{"content": {"parts": [{"text": "ok"}]}, "finishReason": "STOP"}]},
+}
+
+
+@pytest.mark.parametrize("wire", SESSIONS)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[tool_count_limit] unsupported_keyword",
+        "Invalid schema for function 'odd': In context=('properties','url'), 'uri' is not a valid format",
+        "Invalid schema for function 'odd': In context=(), object schema missing properties.",
+        "JSON Schema not supported: could not understand the instance {required: [a]}",
+        "Failed to initialize samplers: failed to parse grammar",
+        "Unknown name \"multipleOf\" at 'request.tools[0].function_declarations[22].parameters.properties[4].value'",
+    ],
+)
+def test_after_a_refusal_of_a_schema_the_tools_have_simpler_ones(wire: str, said: str) -> None:
+    """Arguments are still checked against the tool's own schema. A second refusal is raised."""
+    refusal = ChatServer.body({"error": {"type": "invalid_request_error", "message": said}}, 400)
+    with ChatServer(refusal, ChatServer.body(WHOLE[wire])) as server:
+        assert drive(wire, server, tools=[tool(BOUNDED)]).assistant_text == "ok"
+        first, second = (sent_schemas(one) for one in server.requests)
+    assert "minimum" in first[0]["properties"]["n"]
+    assert second == [SIMPLE]
+    with ChatServer(refusal, refusal) as server, pytest.raises(BadRequest):
+        drive(wire, server, tools=[tool(BOUNDED)])
+
+
+def test_another_refusal_changes_no_schema() -> None:
+    refusal = ChatServer.body({"error": {"message": "no such model"}}, 400)
+    with ChatServer(refusal) as server, pytest.raises(BadRequest):
+        drive("chat", server, tools=[tool(BOUNDED)])
+
+
+def sent_schemas(request: Any) -> list[Any]:
+    """Return the schemas of a request's tools on any wire."""
+    tools = [one for part in request["tools"] for one in part.get("functionDeclarations", [part.get("function", part)])]
+    return [one.get("parameters") or one.get("parametersJsonSchema") or one.get("input_schema") for one in tools]
