@@ -108,7 +108,7 @@ def _content(file: Path, project_dir: Path) -> str:
                 f"--allow-file: {file} is in the project, so a session may have written it; put it elsewhere, such as"
                 " beside config.yaml"
             )
-        data = real.read_bytes() if real.is_file() else None
+        data = real.read_bytes() if real.is_file() or not real.exists() else None  # a missing file has no kind
     except OSError as error:
         raise ConfigError(f"--allow-file: {file} can't be read: {error.strerror or error}") from None
     if data is None or len(data) > _MOST_BYTES:

@@ -27,7 +27,7 @@ def unusable_setting(error: Exception) -> str:
     hidden = re.sub(r"(^|//)[^/]*@", r"\1***@", value)
     shown = f"{found} is {hidden!r}"
     if isinstance(error, ImportError):
-        return f"{shown}, which needs a package that is not installed; install toolcrib[socks], or use an HTTP proxy"
+        return f"{shown}, which needs a package that is not installed: pip install 'toolcrib[socks]', or use an HTTP proxy"
     if value.startswith("socks://"):
         return f"{shown}; write socks5:// or socks5h:// instead of socks://"
     advice = {

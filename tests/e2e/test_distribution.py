@@ -242,6 +242,7 @@ WANTED: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "otel": ("otel", "plugins: {enabled: [otel], settings: {otel: {endpoint: 'http://127.0.0.1:1'}}}\n", ("call", "todo", "{}")),
     "docs": ("docs", "", ("docs", "--no-browser")),
     "prices": ("prices", "run: {max_cost: 1}\n", ("run", "--base-url", "http://127.0.0.1:1", "--model", "m", "hi")),
+    "socks": ("socks", "", ("run", "--base-url", "http://model.test/v1", "--model", "m", "hi")),
     "postgres": ("postgres", 'store: {url: "postgresql://127.0.0.1:1/none"}\n', ("sessions",)),
 }
 """Each optional feature: its extra, a configuration that uses it, and the command that needs it. No token is set."""
@@ -273,6 +274,8 @@ def wants(config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple
         extra, text, command = WANTED[what]
         config(text.replace("HOME", os.environ["HOME"]))
         monkeypatch.setenv("WEBHOOK_SECRET", "x" * 40)
+        if what == "socks":
+            monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
         return f"pip install 'toolcrib[{extra}]'", command
 
     return configure
@@ -281,10 +284,10 @@ def wants(config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple
 @pytest.mark.parametrize("what", WANTED)
 def test_without_its_extra_one_line_says_what_to_install(run: Run, wants: Any, what: str) -> None:
     words, command = wants(what)
-    # doctor needs neither the manual nor prices
+    # doctor needs no manual, no prices, and without a configured model no proxy
     asked = [
         _asked_for(run(*command)),
-        *([] if what in ("docs", "prices") else [_asked_for(run("doctor"))]),
+        *([] if what in ("docs", "prices", "socks") else [_asked_for(run("doctor"))]),
     ]
     for line in asked:
         assert [words in one for one in line] == [True], line
