@@ -25,10 +25,11 @@ _TOKEN = (
 """A special token of a chat template, ``<|call|>``, ``<ifm|call>``, ``]<]name[>[``, or a tag that only calls have."""
 _WORDS = r"(?:(?:tool|function|func|fn)s?[_-]?(?:call(?:ing)?|use|request|invocation|invoke)s?|invoke|call[_-](?:tool|function))"
 _TAG = (
-    rf"(?:</?[\w:.-]*{_WORDS}(?![a-z])[\w:.-]*(?:[\s=][^<>\n]{{0,80}})?>|\[{_WORDS}(?:[\s=:][^\[\]\n]{{0,80}})?\]|<<{_WORDS}>>|\{{\{{{_WORDS}\}}\}}"
+    rf"(?:</?[\w:.-]*{_WORDS}(?![a-z])[\w:.-]*(?:[\s=][^<>\n]{{0,80}})?>"
+    rf"|\[{_WORDS}(?:[\s=:][^\[\]\n]{{0,80}})?\]|<<{_WORDS}>>|\{{\{{{_WORDS}\}}\}}"
     rf"|\u25c1{_WORDS}\u25b7)"
 )
-"""A tag in brackets of any kind with words for a call: ``<x_tool_call>``, ``[TOOL_CALL]``."""
+"""A tag in brackets of any kind with words for a call: ``<x_tool_call>``, ``[TOOL_CALL]``, ``[tool_call:name]``."""
 _MARK = re.compile(rf"(?P<token>{_TOKEN})|(?P<tag>{_TAG})", re.IGNORECASE)
 _BEFORE_NAME = (
     r"\s*(?:<[\w:.-]+[>=:\s]\s*)?(?:json\s*)?(?:\[\s*)?(?:\{\s*[\"'](?:name|tool|tool_name|function)[\"']\s*:\s*)?[\"']?"
