@@ -29,6 +29,7 @@ def pages() -> Iterator[Page]:
         lines += (
             [rows(("field", "type", "default"), made), "", types_in(" ".join(one[1] for one in made), ""), ""] if made else []
         )
+    lines += [f"## {code('Event')}", "", "The type of all these events.", ""]
     yield Page("reference/events", "\n".join(lines))
 
 

@@ -81,10 +81,26 @@ def test_file_tools_neither_read_nor_write_them(crib: Crib, state: Path, path: s
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("path", ["{memory}", "{memory}/local", "folder", "folder/local", "up", "{memory}/.."])
+@pytest.mark.parametrize("path", ["{memory}", "{memory}/local", "folder", "folder/local", "{memory}/.."])
 def test_searches_do_not_enter_them(crib: Crib, state: Path, path: str) -> None:
     given = path.format(memory=state / "memory")
     assert "toolcrib's own" in refused(crib, "search_files", {"pattern": "apricots", "path": given})
+
+
+@pytest.mark.parametrize("target", ["content", "files"])
+def test_a_search_above_them_leaves_them_out(crib: Crib, state: Path, target: str) -> None:
+    (state.parent / "jam.md").write_text("apricots\n")
+    session = crib.open_session()
+    try:
+        pattern = "apricots" if target == "content" else "*.m*"
+        result = session.call("search_files", {"pattern": pattern, "path": "up", "target": target}).result
+    finally:
+        session.close_sync()
+    text = str(result.to_json())
+    assert "toolcrib's own settings and state were left out" in text
+    assert "jam.md" in text
+    assert NOTE not in text
+    assert "MEMORY.markdown" not in text
 
 
 def test_a_new_document_is_not_written_either(crib: Crib, state: Path) -> None:

@@ -206,7 +206,7 @@ def test_what_was_agreed_to_must_be_readable(file: Path, caplog: pytest.LogCaptu
     assert "the configuration must be confirmed again" in caplog.text
     (state_dir() / "confirmed.json").unlink()
     (state_dir() / "confirmed.json").mkdir()
-    with pytest.raises(ConfigError, match="can't be read"):
+    with pytest.raises(ConfigError, match="is not a regular file; remove it"):
         unconfirmed(load_config())
 
 
