@@ -217,7 +217,7 @@ def test_an_unfinished_run_of_a_killed_process_is_continued(project: Path) -> No
         assert (done.returncode, done.stdout) == (0, "It was interrupted.\n")
         assert ready.read_text() == "x\n"
         assert "may have run" in server.requests[-1]["messages"][-1]["content"]
-        assert toolcrib(project, "run", "--continue").returncode == 2, "there is no run left to continue"
+        assert toolcrib(project, "run", "--continue").returncode == 8, "there is no run left to continue"
     without_engine = {**os.environ, "DOCKER_HOST": "unix:///nowhere"}  # docker containers of this machine do not matter here
     assert toolcrib(project, "env", "prune", "--yes", env=without_engine).returncode == 0
 
