@@ -140,6 +140,9 @@ class MailServers(Server):
         mounts = "mount --bind {0}/spool /var/spool/smtpd && mount --bind {0}/vrun /run && exec smtpd -d -f {0}/smtpd.conf"
         Path("/var/spool/smtpd").mkdir(parents=True, exist_ok=True)
         self.run("dovecot", "-F", "-c", str(self.folder / "dovecot.conf"))
+        give_up = time.monotonic() + LIMIT
+        while not _answers(self._ports["lmtp"]) and time.monotonic() < give_up:  # else smtpd would keep queued mail for minutes
+            time.sleep(0.01)
         self.run("unshare", "-m", "--propagation", "private", "sh", "-c", mounts.format(self.folder))
         self.wait("dovecot.log")
 
