@@ -94,7 +94,8 @@ def test_grants_nest_and_keep_what_is_private_below_them(inside: Inside) -> None
     assert (said[1], said[2], said[4]) == (None, None, None)
     assert said[3] == ""
     assert said[5].startswith("1\na\n")
-    assert (said[5].count("Read-only file system"), said[5].count("busy")) == (1, 1)  # the hook, and .git
+    found = (said[5].count("Read-only file system"), said[5].count("busy"))
+    assert found == (1, 1), said[5]  # the hook, and .git
     assert list((home / ".cache").iterdir()) == []
     assert f"{home}/.cache" in said[6]["ephemeral"]
     assert (home / "shared" / "inner" / "b").exists()
