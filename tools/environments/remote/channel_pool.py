@@ -28,7 +28,9 @@ _SCRIPT_LIMIT = 20.0
 _OPEN_LIMIT = 120.0
 """Seconds to create a container, or to make a connection. The backends have shorter limits for each step."""
 _UNHEARD = 1.5
-"""Seconds of that after which the backend is asked whether anything runs there at all."""
+"""Seconds between two questions to the backend whether anything runs there at all."""
+_UNANSWERED = 8
+"""Number of such answers in a row that end the attempt. An engine that starts many containers at once gives some, too."""
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL."""
@@ -173,9 +175,12 @@ class Keepers:
     async def _channel(self) -> Channel:
         """Open a channel. Raises EnvironmentFailed, also if it takes long and nothing runs there."""
         opening = asyncio.create_task(aside_within(_OPEN_LIMIT, self.link, self.link.open, ARGV))
+        in_a_row = 0
         try:
             while not (await asyncio.wait({opening}, timeout=_UNHEARD))[0]:
-                if why := await aside(self.link.halted):
+                why = await aside(self.link.halted)
+                in_a_row = in_a_row + 1 if why else 0
+                if in_a_row == _UNANSWERED:
                     raise EnvironmentFailed(f"{self.link.where}: {why}; nothing was run") from Halted(why)
             return opening.result()
         except BaseException:
