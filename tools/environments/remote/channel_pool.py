@@ -29,7 +29,7 @@ _OPEN_LIMIT = 120.0
 """Seconds to create a container, or to make a connection. The backends have shorter limits for each step."""
 _UNHEARD = 1.5
 """Seconds between two questions to the backend whether anything runs there at all."""
-_UNANSWERED = 8
+_UNANSWERED = 3
 """Number of such answers in a row that end the attempt. An engine that starts many containers at once gives some, too."""
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
