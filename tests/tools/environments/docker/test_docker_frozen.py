@@ -18,8 +18,8 @@ from tools.time_limit import TimeLimit
 
 pytestmark = pytest.mark.xdist_group("docker")
 
-GENEROUS = 20.0
-"""Seconds: much more than the tests need, and less than the engine's client waits for an answer."""
+GENEROUS = 40.0
+"""Seconds: much more than the tests need, and less than two answers for which the engine's client waits."""
 
 
 @pytest.fixture
