@@ -247,7 +247,7 @@ class Crib:
 
     def _add_environment(self, name: str, factory: Factory) -> None:
         if name in self.backends.named:
-            raise PluginError(f"{self.config.path} defines another backend {name!r}; rename one of the two backends")
+            raise PluginError(f"{self.config.path} defines another backend {name!r}; change its name there, or in the plugin")
         if not _BACKEND_NAME.fullmatch(name):
             raise PluginError(f"the backend name {name!r} is invalid: use letters, digits, '.', '_' and '-'")
         if name.casefold() in BUILT_IN:  # otherwise sessions would run on another backend than users expect

@@ -79,9 +79,7 @@ class Backends:
     def _add(self, backend: Backend) -> None:
         before = self._table.setdefault(backend.name, backend)
         if before is not backend:
-            raise ConfigError(
-                f"{self._config.path}: {before.key} and {backend.key} have the same name; rename one of the two keys"
-            )
+            raise ConfigError(f"{self._config.path}: {before.key} and {backend.key} have the same name; change the name of one")
 
     # -- finding backends ----------------------------------------------------------------------------------------
 

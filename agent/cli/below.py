@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from agent.cli.signals import Ended
@@ -9,6 +10,18 @@ from agent.cli.signals import Ended
 if TYPE_CHECKING:
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal
+
+
+async def is_yes(read_line: Callable[[str], Awaitable[str]], question: str) -> bool | None:
+    """Return True only for a typed ``yes`` or ``y``, False for the end of input, and None for Ctrl-C or Escape."""
+    try:
+        return (await read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
+    except Ended:
+        raise
+    except EOFError:
+        return False
+    except KeyboardInterrupt:
+        return None
 
 
 class TerminalBelow:
@@ -29,12 +42,5 @@ class TerminalBelow:
         return await self._terminal.read_line(prompt)
 
     async def confirm(self, question: str) -> bool | None:
-        """Return True only for a typed ``yes`` or ``y``, and None for Ctrl-C."""
-        try:
-            return (await self.read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
-        except Ended:
-            raise
-        except EOFError:
-            return False
-        except KeyboardInterrupt:
-            return None
+        """See ``is_yes``."""
+        return await is_yes(self.read_line, question)

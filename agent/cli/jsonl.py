@@ -54,7 +54,7 @@ class JsonLines:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self.earlier = EarlierOutput()
-        """What an earlier process may have printed of this run; the events that repeat it have the field ``repeated``."""
+        """Output of this run that an earlier process may have printed. Events that repeat it have the field ``repeated``."""
         self._mark: dict[str, bool] = {}
         self.images: ImageFolder | None = None
         """Folder for the images that the model makes; a line names only the file."""

@@ -1,4 +1,4 @@
-"""Tell a user who looks elsewhere that a question waits: by a notification of the terminal, or by the user's own command."""
+"""Notify a user who is not at the terminal of a waiting question: through the terminal, or by running the user's command."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 TEXT = "toolcrib: a question waits for your answer"
-"""The whole notification: no text of a model is in it."""
+"""Text of the notification. It contains nothing that a model wrote."""
 _OSC9, _OSC777 = f"\x1b]9;{TEXT}\a", f"\x1b]777;notify;toolcrib;{TEXT.removeprefix('toolcrib: ')}\a"
 _PROGRAMS = ("iTerm.app", "WezTerm", "ghostty")
 _log = logging.getLogger(__name__)
 
 
 def sequence_for(setting: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Return what makes the terminal show a notification, "" for none. ``auto``: only if the terminal is known to show one."""
+    """Return the control sequence for a notification, or "". ``auto``: only for terminals that are known to support one."""
     if setting in ("osc9", "osc777"):
         return _OSC9 if setting == "osc9" else _OSC777
     term = environ.get("TERM", "")
@@ -28,7 +28,7 @@ def sequence_for(setting: str, environ: Mapping[str, str] = os.environ) -> str:
 
 
 def notifier(setting: str, command: Sequence[str], write: Callable[[str], None]) -> Callable[[], None]:
-    """Return a function that notifies the user. ``command`` runs beside it, with the text as its last argument."""
+    """Return a function that notifies the user. ``command`` runs in a thread, with the text as its last argument."""
     sequence = sequence_for(setting)
 
     def notify() -> None:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from agent.cli.ask import TerminalAsker
+from agent.cli.below import is_yes
 from agent.cli.screenreader import ScreenReader
-from agent.cli.signals import Ended
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.types import Answer, SuspendTicket
 
@@ -69,16 +69,9 @@ class Questions:
             yield
 
     async def confirm(self, question: str) -> bool | None:
-        """Return True only for a typed ``yes`` or ``y``, and None for Ctrl-C or Escape."""
-        try:
-            async with self._asking:
-                return (await self._reader.read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
-        except Ended:
-            raise
-        except EOFError:
-            return False
-        except KeyboardInterrupt:
-            return None
+        """See ``is_yes``."""
+        async with self._asking:
+            return await is_yes(self._reader.read_line, question)
 
     async def pick(self, picker: ListPicker) -> str | None:
         """Return the value that the user picks from a list, or None. Questions wait until then."""

@@ -149,8 +149,8 @@ class CallReader:
     def _one_of_several(self, arguments: str, place: int, count: int) -> OpenCall | None:
         """Return the call that only-arguments continue, if the calls so far came together; None for the last call.
 
-        As many pieces as calls have the calls' order. Fewer may belong to any call without arguments: they become a call without
-        a name, see ``held_back``.
+        If there are as many pieces as calls, they are in the same order. If there are fewer, each may belong to any call that has
+        no arguments yet, so they become a call without a name: see ``held_back``.
         """
         calls = self._together
         if len(calls) < 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ _SHOWN_TOOLS = 5
 _ABOUT_SCHEMAS = Regex(r"schema|unsupported_keyword|function_?declarations.{0,30}parameters|\bgrammar\b")
 
 
-class HttpSession:
+class HttpSession(ABC):
     """A session over one HttpClient, which it closes. A failed turn may be retried: only whole turns enter the history.
 
     A wire provides ``path``, ``_names``, ``_body``, ``_reader``, ``_history``, ``_took``, ``_adapt``, ``_encoded_tools``,
@@ -98,43 +99,43 @@ class HttpSession:
                     self._took(turn)
                 return turn
 
-    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None: ...
 
     async def close(self) -> None:
         await self._client.aclose()
 
     # -- provided by a wire ----------------------------------------------------------------------------------------
 
-    def _body(self) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def _body(self) -> bytes: ...
 
-    def _reader(self, on_event: OnEvent) -> EventReader:
-        raise NotImplementedError
+    @abstractmethod
+    def _reader(self, on_event: OnEvent) -> EventReader: ...
 
     @property
-    def _history(self) -> History:
-        raise NotImplementedError
+    @abstractmethod
+    def _history(self) -> History: ...
 
+    @abstractmethod
     def _took(self, turn: ProviderTurn) -> None:
         """Add a whole turn to the history."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _adapt(self, said: str) -> bool:
         """Leave out the field that these words (lower case) of the server refuse; return False if there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _encoded_tools(self, functions: Sequence[Mapping[str, Any]]) -> bytes:
         """Return the tools in the form of the wire."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _choice_fields(self, choice: str) -> dict[str, Any]:
         """Return fields that forbid calls ("none"), require one ("required"), or require a call of the named tool."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _schema_fields(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return fields that restrict the text to a JSON Schema."""
-        raise NotImplementedError
 
     # -- one request -----------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ _OTHER = Regex(
 _STRING = Regex(r"string_above_max_length|string[ _]too[ _]long", re.IGNORECASE)
 _CONTENT = Regex(r"\b(messages|input)\b(\W*\d+\W*(content|text|output|arguments)\b|[\w.\[\]]*(content|text|output)\b|['\"`]?:)")
 _LARGER = Regex(r"\btokens?\b.{0,80}\blimit:? ?(\d[\d,]*)\D{0,20}\brequested:? ?(\d[\d,]*)", re.IGNORECASE | re.DOTALL)
-"""One request that exceeds a rate limit on its own: it would be refused however long the client waits."""
+"""Matches a request that alone exceeds a rate limit. The server refuses it however long the client waits."""
 _TOO_MANY = 429
 _TOO_LARGE = 413
 _NO_OVERFLOW = (401, 402, 403, 429)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any, Self
 
 import pytest
 
-from agent.api import Crib, assemble
+from agent.api import Agent, Crib, assemble
 from toolcrib._testing_server import _QuietServer
+from toolcrib.testing import ChatServer
 
 
 @dataclass
@@ -222,3 +224,15 @@ def one_by_one() -> type[OneByOne]:
 def dripping() -> type[Dripping]:
     """Return the class: ``with dripping(first, [piece, ...], then) as server: ...``"""
     return Dripping
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
+    """Return a function that starts an agent whose server sends these responses."""
+    with ExitStack() as stack:
+
+        def begin(*responses: Any, **options: Any) -> Agent:
+            server = stack.enter_context(ChatServer(*responses))
+            return stack.enter_context(Agent(model="m", base_url=server.base_url, project_dir=tmp_path, **options))
+
+        yield begin

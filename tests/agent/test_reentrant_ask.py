@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,18 +13,6 @@ from toolcrib import Answer, SuspendTicket, ToolCallContext
 from toolcrib.testing import ChatServer
 
 Start = Callable[..., Agent]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Return a function that starts an agent whose server sends these responses."""
-    with ExitStack() as stack:
-
-        def begin(*responses: Any, **options: Any) -> Agent:
-            server = stack.enter_context(ChatServer(*responses))
-            return stack.enter_context(Agent(model="m", base_url=server.base_url, project_dir=tmp_path, **options))
-
-        yield begin
 
 
 def add(agent: Agent, handler: Any) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +25,6 @@ from toolcrib.testing import ChatServer
 
 CALL = ("terminal", {"command": "echo hello"})
 Start = Callable[..., Agent]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Return a function that starts an agent whose server sends these responses."""
-    with ExitStack() as stack:
-
-        def begin(*responses: Any, **options: Any) -> Agent:
-            server = stack.enter_context(ChatServer(*responses))
-            return stack.enter_context(Agent(model="m", base_url=server.base_url, project_dir=tmp_path, **options))
-
-        yield begin
 
 
 async def read(agent: Agent, text: str, **options: Any) -> tuple[list[Event], Any]:

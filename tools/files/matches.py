@@ -88,7 +88,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Where to search: ``start``, "" for all, in the folder ``root``, except at and below ``without``, which are paths in it."""
+    """A folder to search. ``start``: the path below ``root`` where the search begins, "" for all of it. ``without``: paths below
+    ``root`` to leave out, with everything in them.
+    """
 
     root: str
     start: str

@@ -13,20 +13,12 @@ from typing import Any
 import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
-from tools.environments import open_environment
 from tools.time_limit import TimeLimit
 
 pytestmark = pytest.mark.xdist_group("docker")
 
 GENEROUS = 40.0
-"""Seconds: much more than the tests need, and less than two answers for which the engine's client waits."""
-
-
-@pytest.fixture
-def env(engine: Any, folder: Path) -> Iterator[Environment]:
-    environment = open_environment("docker", cwd=str(folder), **engine.options)
-    yield environment
-    asyncio.run(environment.close())
+"""Seconds: much more than the tests need, and less than the engine's client waits twice (30 s each)."""
 
 
 @pytest.fixture

@@ -13,19 +13,11 @@ import pytest
 from docker.models.containers import Container
 
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
-from tools.environments import open_environment
 
 pytestmark = pytest.mark.xdist_group("docker")
 
 GENEROUS = 15.0
 """Seconds: much more than the test needs, and less than the wait for an answer."""
-
-
-@pytest.fixture
-def env(engine: Any, folder: Path) -> Iterator[Environment]:
-    environment = open_environment("docker", cwd=str(folder), **engine.options)
-    yield environment
-    asyncio.run(environment.close())
 
 
 @pytest.fixture
