@@ -220,6 +220,9 @@ def _unprotected(request: pytest.FixtureRequest) -> Iterator[None]:
 
     Most tests check questions, output and stored data without a sandbox, and would each start one.
     """
+    from agent.config import _layers
+
+    _layers._persons.cache_clear()  # homes are used again, so that a default configuration may be that of another test
     below = request.path.relative_to(Path(__file__).parent).as_posix()
     if below.startswith(WITH_DEFAULTS) or request.node.get_closest_marker("defaults") is not None:
         yield
