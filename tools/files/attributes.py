@@ -11,7 +11,7 @@ _MOST = 1 << 16
 
 
 async def attributes_of(environment: Environment, path: str) -> tuple[Mapping[str, bytes] | None, str]:
-    """Return a file's attributes by name, and a text about lost ones, or "".
+    """Return a file's attributes by name, and a message about lost ones or "".
 
     The attributes are None if the environment cannot report them. Raises EnvironmentFailed.
     """
@@ -32,9 +32,9 @@ async def attributes_of(environment: Environment, path: str) -> tuple[Mapping[st
 
 
 async def give_attributes(environment: Environment, path: str, wanted: Mapping[str, bytes] | None) -> str:
-    """Give a written file exactly these attributes. Return a text about failed ones, or "".
+    """Give a written file exactly these attributes. Return a message about failed ones, or "".
 
-    ``wanted`` None: they are unknown, and nothing is done. Raises EnvironmentFailed.
+    If ``wanted`` is None, they are unknown, and nothing is done. Raises EnvironmentFailed.
     """
     if wanted is None:
         return ""

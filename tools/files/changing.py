@@ -16,7 +16,7 @@ _DIFF_LINES = 4000
 
 
 def replace(text: str, old: str, new: str, *, every: bool) -> tuple[str, list[str]]:
-    """Return ``text`` with ``old`` replaced, and notes for the reader about how.
+    """Return ``text`` with ``old`` replaced, and notes about how it was replaced.
 
     Raises InvalidArguments or ExecutionFailed if ``old`` is empty, equal to ``new``, missing, or fits at several places.
     """
@@ -38,7 +38,7 @@ def replace(text: str, old: str, new: str, *, every: bool) -> tuple[str, list[st
         return "".join([*parts, text[done:]]), [f"replaced {len(found)} places"] if every else []
     if ends_only and places(text, old, exact=False, every=True):
         raise ExecutionFailed(
-            "old and new differ only in their line ends, and the file has other ones there; nothing was changed"
+            "old and new differ only in their line ends, and those of the file are different; nothing was changed"
         )
     lines = split_lines(text)
     ops = None if every or ends_only else _as_ops(old, new)
@@ -106,7 +106,7 @@ def _spot(lines: list[str], hunk: Hunk, done: int, drift: int, what: str) -> Pla
 
 
 def _insert(lines: list[str], at: int, added: Sequence[str]) -> Placement:
-    """Insert lines, which end as their neighbour unless the diff has carriage returns."""
+    """Insert lines with their neighbour's line end, unless the diff has carriage returns."""
     end = end_near(lines, at)
     new = (
         list(added)

@@ -35,7 +35,7 @@ _Hunk = Sequence[tuple[str, int, int, int, int]]
 
 def changes(a: Sequence[str], b: Sequence[str]) -> _Hunk:
     """Return the steps that turn ``a`` into ``b``, in the form of difflib's get_opcodes."""
-    from difflib import SequenceMatcher  # here, because every start loads this module
+    from difflib import SequenceMatcher  # imported here, because every start loads this module
 
     if len(a) * len(b) > _MOST_PAIRS:
         return [("replace", 0, len(a), 0, len(b))]

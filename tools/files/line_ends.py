@@ -1,4 +1,4 @@
-"""Line ends of a changed file: a changed line ends as the line that it replaces, an inserted one as its neighbour."""
+"""Line ends of a changed file: a changed line keeps the end of the one that it replaces, an inserted one gets its neighbour's."""
 
 from __future__ import annotations
 

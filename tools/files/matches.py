@@ -120,7 +120,7 @@ async def find_in_content(args: dict[str, Any], ctx: ToolCallContext, area: Area
 
 
 async def find_by_name(args: dict[str, Any], ctx: ToolCallContext, area: Area) -> Outcome:
-    """Return the files whose name matches the pattern, a glob, and ``glob``, if given. A glob with a slash matches the path."""
+    """Return the files whose name matches the pattern (a glob) and, if given, ``glob``. A glob with a slash matches the path."""
     ran = await _run(ctx, area, ["files", "--case-sensitive", "", "1", "0"], args["pattern"])
     found = _outcome(ran)
     whole, _, _ = ran.out.rpartition(b"\0")

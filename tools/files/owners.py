@@ -8,7 +8,7 @@ from toolcrib.contract.environment import Environment, GivesFiles
 async def give_back(environment: Environment, path: str, owner: tuple[int, int] | None) -> str:
     """Give a rewritten file back to ``owner`` (UID, GID). Return the reason if that failed, else "".
 
-    ``owner`` None: it is unknown, and nothing is done. Raises OSError if the file is gone, and EnvironmentFailed.
+    If ``owner`` is None, it is unknown, and nothing is done. Raises OSError if the file is gone, and EnvironmentFailed.
     """
     if owner is None or not isinstance(environment, GivesFiles):
         return ""

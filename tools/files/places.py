@@ -34,9 +34,9 @@ class Files(Protocol):
 
 
 class HostFiles:
-    """Files on this machine, for spilled results, which are here whatever the session's environment is.
+    """Files on this machine, for spilled results.
 
-    A result has only one name, so a hard link is refused, as a device is.
+    These are on this machine in every environment. A result has only one name, so hard links are refused, as are devices.
     """
 
     async def stat(self, path: str) -> FileInfo | None:
@@ -71,7 +71,7 @@ def _kind(mode: int) -> Literal["file", "dir", "link", "other"]:
 
 
 def is_spilled(ctx: ToolCallContext, path: str) -> bool:
-    """Return whether ``path``, links followed, is in the spill folder of this machine.
+    """Return whether ``path``, with links followed, is in the spill folder of this machine.
 
     Only a path whose name is below that folder is followed here: others belong to the environment, perhaps on another machine.
     """

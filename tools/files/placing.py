@@ -93,7 +93,7 @@ def several(what: str, numbers: Sequence[int], *, more: bool = False) -> Executi
 
 
 def _key(line: str, fit: Fit) -> str | bytes:
-    """Return what must be equal. Bytes, because only ASCII white space is tolerated: no other looks like an indent."""
+    """Return the part of a line that must be equal, as bytes, because only ASCII white space, as in indents, may differ."""
     return line.rstrip("\r\n") if fit is Fit.LINE_END else b" ".join(line.encode("utf-8", "surrogatepass").split())
 
 
@@ -158,7 +158,7 @@ def _shifted(block: Sequence[str], ops: Ops) -> list[str] | None:
 
 def _nearest(lines: Sequence[str], old: Sequence[str]) -> str:
     """Return the most similar part of the file, with line numbers, to help the next attempt."""
-    from difflib import SequenceMatcher  # here, because every start loads this module
+    from difflib import SequenceMatcher  # imported here, because every start loads this module
 
     wanted = next((line.strip() for line in old if line.strip()), "")
     words = set(wanted.split())

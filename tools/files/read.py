@@ -80,7 +80,7 @@ async def _page(args: dict[str, Any], ctx: ToolCallContext, files: Files, info: 
     page = _take(lines, offset, limit, ctx.redact)
     content |= {"content": "\n".join(page), "last_line": offset + len(page) - 1}
     if any(len(line) > LINE_CHARS for line in page):
-        notes.append(f"longer lines are cut: read on in one with offset=LINE and column={LINE_CHARS + 1}")
+        notes.append(f"longer lines are cut: read the rest of one with offset=LINE and column={LINE_CHARS + 1}")
     if cut and content["last_line"] == total:
         notes.append(_unread(path, total + 1, begun=begun))
     if notes:
@@ -97,7 +97,7 @@ def _take(lines: list[str], offset: int, limit: int, redact: Callable[[str], str
     for line in lines[offset - 1 : offset - 1 + limit]:
         text = line.removesuffix("\r")
         if len(text) > LINE_CHARS:
-            text = clip(redact(text), LINE_CHARS)  # a half of a secret would not be found in the result
+            text = clip(redact(text), LINE_CHARS)  # half of a secret would not be detected in the result
         room -= len(text) + 8
         if room < 0 and shown:
             break

@@ -8,7 +8,7 @@ from toolcrib.contract.environment import Environment, ReplacesFiles
 async def rewrite(
     environment: Environment, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
 ) -> str:
-    """Write a file, with its parents. Return a text about what it lost, for the model and the user; "" if nothing or unknown.
+    """Write a file, with its parents. Return a message about lost facts, for the model and the user; "" if nothing or unknown.
 
     ``mtime_ns``: its modification time, if the environment can set that. Raises like ``Environment.write_file``.
     """

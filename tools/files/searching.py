@@ -139,7 +139,7 @@ def _content_result(ctx: ToolCallContext, args: dict[str, Any], path: str, prefi
         rows.append({"path": name, "line": line.number, "text": said, **({} if line.match else {"context": True})})
     note = _note(found, count, "matches")
     if any(len(row["text"]) > LINE_CHARS for row in rows):
-        how = f"longer lines are cut: read on in one by read_file with offset=LINE and column={LINE_CHARS + 1}"
+        how = f"longer lines are cut: read the rest of one by read_file with offset=LINE and column={LINE_CHARS + 1}"
         note = f"{note}; {how}" if note else how
     data: dict[str, Any] = {"path": path, "matches": rows, **({"note": note} if note else {})}
     none = "no matching line can be shown" if found.binary or found.incomplete else f"no matches of {args['pattern']!r}"

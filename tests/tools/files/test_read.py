@@ -53,7 +53,7 @@ def test_a_long_line_is_read_on_by_column(call, tmp_path: Path) -> None:
     line = "".join(f"{number:06}" for number in range(12_000))
     (tmp_path / "min.js").write_text(f"one\r\n{line}\r\nthree\r\n")
     page = call("read_file", path="min.js")
-    assert page.data["note"] == "longer lines are cut: read on in one with offset=LINE and column=2001"
+    assert page.data["note"] == "longer lines are cut: read the rest of one with offset=LINE and column=2001"
     assert page.data["content"].startswith(f"one\n{line[:2000]}... [70000 more characters]\nthree")
     found, column = line[:2000], 2001
     while column:

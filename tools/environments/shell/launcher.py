@@ -36,7 +36,8 @@ class ShellProcess(Protocol):
         ...
 
     def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
-        """Return the living processes of its session, itself included, but never an unrelated process with its number.
+        """Return the living processes of the shell's session, including the shell, but never an unrelated process with its
+        number.
 
         ``since``: older processes may be left out.
         """
@@ -69,20 +70,23 @@ class Launcher(Protocol):
     inner: str
     """The private folder's path as shells see it."""
     descriptors: int
-    """The number of this process's descriptors for one shell."""
+    """Number of descriptors that one shell uses in this process."""
     reserved: list[Callable[[], None]]
-    """Room that was taken for the next shell before it starts: functions that return the room, at most one."""
+    """Room reserved for the next shell before it starts: at most one function, which returns the room."""
 
     def start(self, inner_folder: str, folder: str) -> ShellProcess:
         """Start a bash that reads the FIFO ``bash`` in that folder, in its own session. Raises EnvironmentFailed."""
         ...
 
     def attach(self, process: ShellProcess, said_pid: int) -> None:
-        """Record the process number that the shell reported, as it sees it."""
+        """Record the shell's process number as the shell itself sees and reports it."""
         ...
 
     async def release_idle(self) -> bool:
-        """Release what is kept for shells when none is left. Return False if files or processes of commands would be lost."""
+        """Release the resources kept for shells when no shell is left.
+
+        Return False if files or processes of commands would be lost.
+        """
         ...
 
 
@@ -100,7 +104,7 @@ _MOST_ANCESTORS = 1000
 def is_below_a_shell(pid: int) -> bool:
     """Return whether the process descends from a session's shell on this machine.
 
-    A process that left it (``setsid --fork``) does not count, and without /proc none does.
+    A process that left it (``setsid --fork``) does not count. Without /proc, no process counts.
     """
     for _ in range(_MOST_ANCESTORS):
         if is_a_shell(pid):
@@ -204,7 +208,7 @@ class LocalLauncher:
         return LocalProcess(process)
 
     def attach(self, process: ShellProcess, said_pid: int) -> None:
-        """Do nothing: the shell's number is the kernel's."""
+        """Do nothing: the shell reports the same number as the kernel."""
 
     async def release_idle(self) -> bool:
         """Return True: this launcher keeps nothing."""

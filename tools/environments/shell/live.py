@@ -94,8 +94,8 @@ class LiveShells:
     async def take(self, need: int, wanted: Callable[[], bool]) -> bool:
         """Wait for room for a shell, and return True. ``give`` returns the room.
 
-        Return False if the call is no longer wanted; ``look_again`` makes it check. Raises EnvironmentFailed if all shells stay
-        busy.
+        Return False if the call is no longer wanted; ``look_again`` makes it check that again. Raises EnvironmentFailed if all
+        shells stay busy.
         """
         with self._lock:
             if not self._waiting and need <= self._free:

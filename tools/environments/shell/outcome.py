@@ -14,7 +14,7 @@ from tools.time_limit import seconds_left
 CHANGED = "An earlier command changed the shell's control folder, so that shell was lost."
 _PAUSE = 0.001
 _LOST = 1
-"""The exit code of a command whose own is unknown."""
+"""Exit code to report for a command whose exit code is unknown."""
 
 
 def exit_code(shell: Shell, call: ShellCommand) -> int:
@@ -49,7 +49,7 @@ def what_happened(call: ShellCommand | None, shell: Shell) -> str:
 
 
 async def last_report(shell: Shell, limit: float) -> None:
-    """Read the last state of a shell that will be replaced. It follows a command's frame. ``limit`` is in seconds."""
+    """Read the last state of a shell that will be replaced. The state follows a command's frame. ``limit`` is in seconds."""
     give_up = time.monotonic() + seconds_left(limit)
     while shell.owes and shell.exit_code() is None and shell.folder.unread() and time.monotonic() < give_up:
         shell.folder.release()

@@ -51,7 +51,7 @@ class _NoLongerWanted(Exception):
 
 
 class ShellPool:
-    """A session's shells. ``base`` returns the variables of the first. Safe to use from several threads and event loops."""
+    """A session's shells. ``base`` returns the variables of the first shell. Safe to use from several threads and event loops."""
 
     def __init__(self, launcher: Launcher, cwd: str, base: Callable[[], Mapping[str, str]]) -> None:
         self.cwd = cwd
@@ -164,7 +164,7 @@ class ShellPool:
             yield own
 
     def _wants(self, interrupts: int | None = None) -> bool:
-        """Return True unless the pool is closed, or the count of interrupts is no longer ``interrupts``; None: any count."""
+        """Return True unless the pool is closed, or interrupted since it counted ``interrupts``. None ignores interrupts."""
         return not self._closed and interrupts in (None, self._interrupts)
 
     async def _take(self, cwd: str, own: bool, wanted: Callable[[], bool]) -> _Lease:

@@ -1,4 +1,4 @@
-"""The end of discarded shells. One thread watches all of them, whichever environment they belonged to."""
+"""End discarded shells. One thread watches the shells of all environments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Reaper:
         self._new: list[_Ending] = []
 
     def add(self, shell: Shell, grace: float, over: Callable[[Shell, Sessions], None]) -> None:
-        """Add a shell. ``over`` is called in another thread with a scan of all processes from after the shell's end."""
+        """Add a shell. After its end, ``over`` is called in another thread with a new scan of all processes."""
         ending = _Ending(shell, grace, over)
         with self._lock:
             self._new.append(ending)

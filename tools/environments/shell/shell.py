@@ -84,7 +84,7 @@ class Shell:
             self.process: ShellProcess = launcher.start(self.folder.inner, self.folder.path)
             failed.pop_all()
         self.limits = limits_of(self.process.pid)
-        self.epoll.register(self.folder.reports, select.EPOLLIN)  # it is not always read to its end
+        self.epoll.register(self.folder.reports, select.EPOLLIN)  # level-triggered: not always read to its end
         for fd in self.folder.streams.values():
             self.epoll.register(fd, _EDGE)
         self._poll.register(self.folder.reports, select.POLLIN)
@@ -274,7 +274,7 @@ class Shell:
     def _disown(self, *, leaves: bool = False) -> None:
         """End the shell, because its state is unknown: the next command would be judged by an old state.
 
-        ``leaves``: it reported that it ends. A kill would hide its exit code.
+        ``leaves``: it has reported that it is ending, and killing it would hide its exit code.
         """
         self.disowned, self.is_usable = True, False
         if not leaves:
@@ -304,7 +304,7 @@ class Shell:
         return self._said_pid > 0
 
     def where(self) -> str:
-        """Return the shell's working folder with links resolved; its last name if it no longer exists."""
+        """Return the shell's working folder with links resolved, or its last name if it no longer exists."""
         with contextlib.suppress(OSError):  # the shell has ended: use its last known folder
             path = os.readlink(f"/proc/{self.process.pid}/cwd")  # noqa: PTH115 - a Path would drop a trailing slash or dot
             gone = " (deleted)"
@@ -343,8 +343,8 @@ class Shell:
         return self.process.exit_code()
 
     def leaves(self, sessions: Sessions) -> bool:
-        """Close this process's side of an ended shell. Return True if a process of it still ran in ``sessions``, scanned
-        afterwards.
+        """Close this process's descriptors of an ended shell. Return True if ``sessions``, a scan after its end, has a process of
+        its session.
         """
         self._close()
         if self.process.among(sessions):

@@ -1,4 +1,4 @@
-"""Snapshot of a shell's state: gates read it, and another shell gets it as text that restores it."""
+"""Snapshot of a shell's state: gates read it, and another shell restores it by running a text made from it."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class ShellSnapshot:
 
     @classmethod
     def read(cls, data: bytes, mark: bytes, inner: str, traps: str | None = None) -> ShellSnapshot | None:
-        """Parse a snapshot. Return None if it is incomplete. ``inner``: the shell's folder. ``traps``: those reported
-        before it.
+        """Parse a snapshot. Return None if it is incomplete. ``inner``: the shell's folder. ``traps``: the traps that were
+        reported before it.
         """
         parts = data.decode("utf-8", "surrogateescape").split(f"{mark.decode()}\n")
         if len(parts) != 9:

@@ -124,7 +124,7 @@ class LocalBackgroundProcess:
         self._try_close()
 
     def _try_close(self) -> None:
-        """Close the input after the shell has opened the other end, or written data would be lost."""
+        """Close the input after the shell has opened the other end; otherwise written data would be lost."""
         shell = self._shell
         if self._stdin < 0 or shell is None:
             return

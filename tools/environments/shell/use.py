@@ -1,4 +1,4 @@
-"""The calls that use a pool of shells, and the room that a launcher holds for one of them."""
+"""The calls that use a pool of shells, and the room that is reserved for a launcher's next shell."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class ShellWatchdog:
             dead, self._process = self._process, None
             dead.kill()
             dead.communicate()
-        with contextlib.suppress(OSError):  # no more processes; the shells will report the same
+        with contextlib.suppress(OSError):  # no process can be started; starting a shell will report that
             self._process = process = _started()
             for known in (*(f"/{root}" for root in self._users), *(f"+{session}" for session in self._sessions)):
                 _write(process, known)

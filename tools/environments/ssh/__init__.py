@@ -2,8 +2,8 @@
 
 ``environment`` opens it. ``target`` resolves the host as in ``~/.ssh/config``; ``known_hosts`` checks host keys, ``auth`` logs
 in. ``dial`` makes a connection, ``connection`` is one (over ``transport``), ``channel`` is one process on the host. ``silence``
-detects a lost connection, ``guard`` ends what a lost connection leaves behind, ``link`` is the whole. ``person`` opens a shell
-for the user.
+detects a lost connection, ``guard`` ends what a lost connection leaves behind, ``link`` combines all of these. ``person`` opens a
+shell for the user.
 """
 
 from tools.environments.ssh.environment import open_ssh

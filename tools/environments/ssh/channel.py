@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _ALL = 1 << 22
-"""More bytes than a channel's window. Paramiko's buffer moves what stays in it, so all is taken at once."""
+"""More bytes than a channel's window. Paramiko's buffer moves the bytes that remain after a read, so all are read at once."""
 _GRACE = 1.0
 """Seconds to wait for the last output after a process's end, if others hold the channel open."""
 
@@ -25,8 +25,8 @@ _GRACE = 1.0
 class _Wake:
     """A descriptor that is readable while there may be data.
 
-    Paramiko's own can lose one of two simultaneous events, and writes to a descriptor that may have been reused. ``set``
-    announces data soon, ``now`` makes the descriptor readable at once.
+    Paramiko's own can lose one of two simultaneous events, and writes to a descriptor that may have been reused. ``set`` makes
+    the descriptor readable soon, ``now`` at once.
     """
 
     def __init__(self, fed: Callable[[Callable[[], None]], None]) -> None:
@@ -105,7 +105,7 @@ class SshChannel:
         found = self._next()
         if found is None:
             self._wake.reset()
-            over = self._channel.closed  # before the last read: data that arrived until then is there
+            over = self._channel.closed  # check before the last read, which gets all earlier data
             found = self._next()
             if found is not None or over:
                 self._wake.now()

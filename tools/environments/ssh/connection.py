@@ -54,7 +54,7 @@ class Connection:
 
     @property
     def silent(self) -> bool:
-        """True if the connection was lost because nothing was heard."""
+        """True if the connection was lost because the host was silent."""
         return not self.alive and self._reason() == SILENT
 
     @property
@@ -83,7 +83,7 @@ class Connection:
         self._watch()
         ticket = guard.Ticket()
         room = functools.partial(self._room_for, ticket)
-        room()  # asks the guard to look
+        room()  # asks the guard to scan
         fed, done = self._transport.fed, lambda: self._gone(channel.get_id())
         return SshChannel(channel, end, room=room, why=self._why, fed=fed, done=done)
 
@@ -111,7 +111,7 @@ class Connection:
     # -- the guard -----------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Start a guard, or another if one has ended. Without a free channel there is none."""
+        """Start a guard, or another if one has ended. Start none if no channel is free."""
         if self._guard is not None and self._guard.gone:
             self.silenced()
             self._guard = None

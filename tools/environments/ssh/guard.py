@@ -88,11 +88,11 @@ exec 9<&-  # or it, which ends only after the next has begun, would be taken for
 
 _LOOK = 0.01
 _PATIENCE = 5.0
-"""Seconds that a new process waits to be seen by the guard; then it starts without."""
+"""Seconds that a new process waits for the guard to see it. After that, it starts anyway."""
 
 
 class ConnectionGuard:
-    """The local side of the guard. ``channel`` is where its script runs."""
+    """The local side of the guard. ``channel`` runs its script."""
 
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel

@@ -36,7 +36,7 @@ def entries(hop: Hop) -> list[Entry]:
 
 
 def check(hop: Hop, kind: str, key: bytes, before: Hop | None = None) -> None:
-    """Raises EnvironmentFailed if ``hop`` is not known by this key. ``key``: as sent; ``before``: the jump host before it."""
+    """Raise EnvironmentFailed if ``hop`` is not known by this key. ``key``: as sent; ``before``: the jump host before it."""
     found = entries(hop)
     shown = f"{kind} {fingerprint(key)}"
     for entry in found:
@@ -51,9 +51,9 @@ def check(hop: Hop, kind: str, key: bytes, before: Hop | None = None) -> None:
     if known:
         listed = ", ".join(f"{entry.kind} {fingerprint(entry.key)} ({entry.file}:{entry.line})" for entry in known)
         raise EnvironmentFailed(
-            f"the host key of {hop.where} has changed: it is {shown}, but known is {listed}. Nothing was sent. Somebody may "
-            "be in between. If the host was reinstalled and its operator confirms this fingerprint, remove the old key: "
-            f"ssh-keygen -R {shlex.quote(hop.listed)} -f {shlex.quote(str(known[0].file))}; then {_accept(hop, before)}"
+            f"the host key of {hop.where} has changed: it is {shown}, but the known key is {listed}. Nothing was sent. "
+            "An attacker may be in between. If the host was reinstalled and its operator confirms this fingerprint, remove the "
+            f"old key: ssh-keygen -R {shlex.quote(hop.listed)} -f {shlex.quote(str(known[0].file))}; then {_accept(hop, before)}"
         )
     files = " or ".join(str(file) for file in hop.known_hosts) or "any file (UserKnownHostsFile is none)"
     raise EnvironmentFailed(

@@ -31,7 +31,7 @@ class SshLink(Link):
         self._lock = threading.Lock()
         self._connections: list[Connection] = []
         self._dial: Future[Connection] | None = None
-        """The connection that is being made, for all who wait for one."""
+        """The pending connection, shared by all callers that wait for one."""
         self._reason = ""
         self._folder = ""
         self._closed = threading.Event()
@@ -81,7 +81,7 @@ class SshLink(Link):
         connection.close()
         with self._lock, contextlib.suppress(ValueError):  # another call may have removed it
             self._connections.remove(connection)
-        if fault is not None and connection.silent:  # the host was just asked many times: dialling would only take longer
+        if fault is not None and connection.silent:  # the host was just asked many times: dialling again would only take longer
             raise fault
         return None
 

@@ -31,18 +31,18 @@ LONGEST = 30.0
 _LAST = struct.Struct("=52xII")
 """Milliseconds since the last data and since the last acknowledgement arrived, in Linux's tcp_info."""
 _HERE = (0, errno.ECONNREFUSED, errno.ECONNRESET)
-"""Results of a new connection that only a reached host can cause."""
+"""Results of a connection attempt that prove that the host was reached."""
 
 
 class Knock(Protocol):
-    """A question to the host, by a new connection."""
+    """A check, with a new connection, whether the host can be reached."""
 
     def is_answered(self) -> bool:
         """Return True when the host has answered. Does not wait."""
         ...
 
     def close(self) -> None:
-        """Cancel the question."""
+        """Cancel the check."""
         ...
 
 
@@ -122,7 +122,7 @@ class SocketKnock:
 
 
 class ThreadKnock:
-    """A blocking question: ``reach`` returns a connection if it reaches the host, and raises otherwise."""
+    """A check in a thread of its own: ``reach`` returns a connection if it reaches the host, and raises otherwise."""
 
     def __init__(self, reach: Callable[[], Any]) -> None:
         self._reach = reach
@@ -138,4 +138,4 @@ class ThreadKnock:
         return self._answered
 
     def close(self) -> None:
-        """Do nothing: the question ends at its own time limit."""
+        """Do nothing: the check ends at its own time limit."""

@@ -28,7 +28,7 @@ _PULSE = 1.0
 """Seconds between two keepalive requests."""
 _END = 5.0
 _LONG = 3
-"""Maximum time of one wait that counts as silence, as a multiple of its limit: under load it may take longer."""
+"""A wait counts as silence for at most this multiple of its time limit. Under load, it may take longer."""
 _RTO_MAX_MS = 44
 """Number of TCP_RTO_MAX_MS, which has no name in Python: the longest pause between retries, on Linux 6.15 and newer."""
 _AHEAD = 1 << 17
@@ -204,7 +204,7 @@ class SshSocket(socket.socket):
     """The server's first line."""
     before_waiting: Callable[[], None] = staticmethod(lambda: None)
     _ahead = memoryview(b"")
-    """Bytes that were received and not yet asked for."""
+    """Bytes that were received and not yet requested."""
     _silence: Silence | None = None
 
     def prepare(self) -> None:
