@@ -2,7 +2,7 @@
 
 The exit code is 1 if a bar is missed, and 2 if all or part of a group could not be measured: that group is named with the reason,
 and the others still run. Beside `pip install .` only the servers and libraries that a group measures are needed; before
-anything is measured, the missing ones are listed, with the way to get them.
+anything is measured, the missing ones are listed, with instructions to get them.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ RATE = 200.0
 
 
 def tokens(count: int) -> Iterator[str]:
-    """Yield Markdown whose words are all different, and in lower case."""
+    """Yield Markdown whose words are all different and in lower case."""
     for number in range(count):
         word = f"t{number:06d} "
         if number % 400 == 0:

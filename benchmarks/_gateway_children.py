@@ -121,7 +121,7 @@ class BenchPlatform:
         return out.edits or out.key
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield nothing of use: no files arrive."""
+        """Yield no content: no files arrive."""
         yield b""
 
     async def says(self, chat: str, text: str, number: str) -> None:

@@ -26,7 +26,7 @@ _TIMES = 15
 
 
 class _Texts:
-    """Texts whose words are as unevenly common as in a natural language; every twentieth text is Chinese."""
+    """Texts whose word frequencies are as uneven as in a natural language; every twentieth text is Chinese."""
 
     def __init__(self, size: int) -> None:
         self._chance = random.Random(size)

@@ -1,6 +1,6 @@
 """Requests as a server's prompt cache sees them: the share of a request that the next one repeats from its beginning.
 
-A counting server makes a model read a file again and again, in one run of the command; requests are compared as bytes.
+A fake model server asks to read a file again and again, in one run of the command. Requests are compared as bytes.
 """
 
 from __future__ import annotations

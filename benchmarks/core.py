@@ -144,7 +144,7 @@ def as_lines(figures: Iterable[Figure]) -> str:
 
 
 def as_table(figures: Iterable[Figure]) -> str:
-    """Return a Markdown table that also reads well as text."""
+    """Return a Markdown table that is also readable as text."""
     head = ("figure", "value", "baseline", "ratio", "bar", "", "baseline is")
     rows = [head, *(_row(figure) for figure in figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]

@@ -37,8 +37,8 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _orders() -> Callable[[str, int], bytes]:
-    """Return a function that answers a user's request with a task for a delegate, the delegate's with its answer, and the next
-    with text.
+    """Return a function that answers a user's request with a task for a delegate, the delegate's request with its answer, and the
+    next request with text.
     """
     text, turn = ChatServer.text("Looked at.").body, 0
 

@@ -29,7 +29,7 @@ _KILLS, _USERS = 20, 50
 _SECONDS = 10.0
 _PER_SECOND = 5.0
 _BEGIN_SECONDS, _MEET_SECONDS = 60.0, 180.0
-"""Seconds that many chats have to begin, or to be served; then only the chats that did are measured."""
+"""Seconds to wait until many chats have their first delta, or idle chats were served. Then the measurement ends."""
 _DELTAS = 3_000
 """Number of deltas in one answer, enough to last until all chats were measured."""
 
@@ -81,7 +81,7 @@ def _approved(url: str, rounds: int) -> list[Figure]:
 
 
 def _idle_and_start(url: str, chats: int, parked: int, starts: int) -> list[Figure]:
-    """Store so many idle chats and parked runs, then start with them, and without any, ``starts`` times each."""
+    """Store these numbers of idle chats and parked runs, then start ``starts`` times with them, and as often without any."""
     with tempfile.TemporaryDirectory(prefix="tc-bench-") as folder:
         found = _read(_run(["idle", url, str(chats), str(parked), str(_MEET_SECONDS), folder]))
         none = statistics.median(_child("start", url)["seconds"] for _ in range(starts))

@@ -34,7 +34,7 @@ _found: dict[str, Any] = {}
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Return the microseconds for one command each, against shlex.split of the same; misses and false alarms in percent."""
+    """Return the microseconds per command, against shlex.split of the same command; misses and false alarms in percent."""
     rows = [json.loads(line) for line in corpus("commands.jsonl").read_text("utf-8").splitlines()]
     grey = [json.loads(line) for line in corpus("grey.jsonl").read_text("utf-8").splitlines()]
     lines = corpus("tldr.tsv").read_text("utf-8").splitlines()[::_TLDR_STEP]
@@ -114,8 +114,9 @@ def _long(judged: Callable[[str], Any], commands: Sequence[str], number: int) ->
     """Return the seconds of processor time of each command and of each of ``number`` long scripts; for the slowest, the best of
     several rounds.
 
-    The rounds are not consecutive: a busy machine can be slow for a whole second, and the slowest would be one that ran then.
-    They are repeated until all of the slowest were measured again: else the slowest could be one that was interrupted once.
+    The rounds are not consecutive: a busy machine can be slow for a whole second, and the slowest would be a command that ran
+    then. They are repeated until all of the slowest were measured again: otherwise the slowest could be a command that was
+    interrupted once.
     """
     every = [*commands, *map(long_script, range(number))]
     took = [_seconds(judged, one) for one in every]
@@ -133,7 +134,7 @@ def _p99(times: Sequence[float]) -> float:
 
 
 def _growth(judged: Callable[[str], Any], delimiter: str, line: str, *, rounds: int) -> dict[str, float]:
-    """Return the seconds of processor time of a script of 2,000 lines, and of ten with a tenth of it each, 200 lines."""
+    """Return the seconds of processor time for a script of 2,000 lines, and per run for a script of 200 lines."""
     long, short = (
         f"cat > x <<{delimiter}\n" + "\n".join(line.format(n) for n in range(size)) + "\nEND\n" for size in (2_000, 200)
     )

@@ -152,7 +152,7 @@ def _conversation(number: int) -> Iterator[dict[str, Any]]:
 
 
 def _text_bytes(record: Mapping[str, Any]) -> int:
-    """Return the size of a record's text, each counted once: text, arguments, results."""
+    """Return the size of a record's text, arguments and results, each counted once."""
     texts = [record.get("text", ""), *(one["text"] for one in record.get("results", ()))]
     texts += [value for call in record.get("calls", ()) for value in call["args"].values()]
     return sum(len(text.encode()) for text in texts)
@@ -162,8 +162,8 @@ def _text_bytes(record: Mapping[str, Any]) -> int:
 
 
 def _stream(number: int, rounds: int) -> Figure:
-    """Return the worst of text and arguments, at an event per read and 64 KiB per read. The best processor time of each counts,
-    because the work is always the same.
+    """Return the worst of text and arguments, at one event per read and at 64 KiB per read. The best processor time of each
+    counts, because the work is always the same.
     """
     found: list[Figure] = []
     for what, payloads in (("text", _text_deltas(number)), ("arguments", _argument_deltas(number))):

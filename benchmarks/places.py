@@ -84,7 +84,7 @@ def _warm(place: Place, cwd: Path, rounds: int) -> list[Figure]:
 
 
 def _in_rows(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Return medians of rows of runs: processor caches that other work has filled would slow a warm session's first run."""
+    """Return medians of consecutive runs: processor caches that other work has filled would slow a warm session's first run."""
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -109,7 +109,10 @@ def _first(place: Place, cwd: Path, rounds: int) -> Figure:
 
 
 def _interrupts(place: Place, cwd: Path, number: int) -> Figure:
-    """Return the 99th percentile from the interrupt to the result, at random times. Every next command must work."""
+    """Return the 99th percentile from the interrupt to the result, at random times.
+
+    The command after each interrupt must work.
+    """
     import model_tools
 
     chance = random.Random(7)

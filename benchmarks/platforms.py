@@ -1,4 +1,5 @@
-"""The gateway's own share of an answer's time on each platform, against a bare bot of the same library that echoes after as long.
+"""The gateway's own share of an answer's time on each platform, against a bare bot of the same library that echoes after the same
+time.
 
 XMPP, IRC and e-mail are real servers; Discord and Slack are our fakes with the real client libraries.
 """

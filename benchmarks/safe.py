@@ -59,7 +59,7 @@ def _opened(mode: str, cwd: str) -> Environment:
 
 
 async def _first(mode: str, cwd: str) -> float:
-    """Return the seconds of a session's first command, with its shell's start."""
+    """Return the seconds of a session's first command, including its shell's start."""
     environment = _opened(mode, cwd)
     try:
         begun = time.perf_counter()

@@ -1,4 +1,7 @@
-"""Cost of starting, against an interpreter that does nothing. In processor time, because both wait on a busy machine."""
+"""Cost of starting, against an interpreter that does nothing.
+
+It is measured in processor time, because both wait on a busy machine.
+"""
 
 from __future__ import annotations
 

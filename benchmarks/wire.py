@@ -44,7 +44,7 @@ class _Reading:
         for how, pieces in _reads(stream.events).items():
             came: list[object] = []
             _read(stream.wire, pieces, came.append)()
-            if len(came) not in (number, number + 1):  # the beginning of a call is one more
+            if len(came) not in (number, number + 1):  # the beginning of a call is one more event
                 raise CannotMeasureError(f"{stream.wire}: {len(came)} events came of {number} deltas of {stream.what}, {how}")
             last = deque[object](maxlen=1)  # an interface shows an event and drops it
             self._runs[how] = once(_read(stream.wire, pieces, last.append), time.process_time)
