@@ -11,10 +11,10 @@ _SHARE = 0.8
 
 
 class TimeLimit:
-    """A context manager that shortens the waits in its block, also those in tasks and nested blocks.
+    """A context manager that shortens the waits in its block, including those in tasks and nested blocks.
 
-    It cancels nothing: a wait asks ``seconds_left``. A limit that has passed no longer counts, because what still runs then
-    cleans up; nor does a limit whose block has ended.
+    It cancels nothing: a wait asks ``seconds_left``. A limit that has passed no longer counts, because code that runs after it
+    only cleans up. A limit whose block has ended does not count either.
     """
 
     __slots__ = ("_due", "_is_over", "_outer")

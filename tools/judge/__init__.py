@@ -5,12 +5,12 @@ other languages), and ``assess`` applies the rows of ``rules``, made with ``tabl
 ``links`` find the paths that a command reaches, ``gitfolders`` those of git, and ``file_view`` is the rules' view of files.
 ``detect`` runs all of this within a ``budget``. For a call, ``calls`` turns its effects into ``findings``, by a ``setting``, with
 ``paths`` for files and ``folders`` for containment. ``installed`` is about changes of toolcrib's own code, as ``own_code``
-describes it. ``effects`` says how far a finding reaches, and ``layers`` whether a sandbox or snapshots contain it.
+describes it. ``effects`` defines how far a finding reaches, and ``layers`` whether a sandbox or snapshots contain it.
 
 ``options`` parses a program's options by the grammars of ``programs``, and ``dry_runs`` recognises commands that do nothing.
 ``plain`` recognises commands with the same meaning in any shell, ``characters`` hidden or misleading characters. The
 specification's names are ``patterns`` and ``detect_dangerous_command``.
 
 To extend it: a rule is a row in ``rules``, a program's options are a row in ``programs``, a builtin or a wrapper is a row in
-``meaning``, a language is a module in ``languages``. The users to ask and the answers they gave are tools/approval's concern.
+``meaning``, a language is a module in ``languages``. tools/approval decides which users to ask, and stores their answers.
 """

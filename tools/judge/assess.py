@@ -296,8 +296,8 @@ def _of_target(act: Act, touch: Touch, view: ActView, names: Sequence[str], basi
 
 
 def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:
-    """Return whether an unpacked or copied file could land in one of toolcrib's folders below ``path``, which only running would
-    show.
+    """Return whether an unpacked or copied file could land in one of toolcrib's folders below ``path``, which only running the
+    command would show.
 
     A home as a whole does not count unless its files are listed one by one.
     """

@@ -134,7 +134,7 @@ def _host(host: str) -> Finding:
 
 
 def _opaque(entry: ToolEntry) -> Finding:
-    # A plugin may bring another tool with the same name: a grant holds while the tool claims to be the same.
+    # A plugin may register another tool with the same name: a grant is valid while the tool claims to be the same.
     settings = () if entry.is_built_in else ((f"tool:{entry.name}", digest_of(entry.claims)),)
     why = "this tool acts, but does not declare its effects"
     return Finding(f"tool.opaque@{entry.name}", "ask", why, entry.name, settings=settings)

@@ -73,7 +73,7 @@ def unseen(text: str) -> str:
         match = _CONTROL.search(text)
     else:
         match = _UNSEEN.search(text)
-        if match is None and _BLANK_BRAILLE in text and _BRAILLE.search(text) is None:  # a drawing of dots has others too
+        if match is None and _BLANK_BRAILLE in text and _BRAILLE.search(text) is None:  # a Braille drawing has others too
             return _BLANK_BRAILLE
     return "" if match is None else match[0]
 
@@ -117,10 +117,10 @@ def runs_backwards(text: str) -> bool:
 
 
 def stacked(text: str) -> frozenset[int]:
-    """Return the positions of combining marks without a letter: at the beginning, after a space or sign, or from the fourth of a
-    pile on.
+    """Return the positions of combining marks without a letter: at the beginning, after a space or sign, or from the fourth in a
+    row on.
 
-    These reach into other lines.
+    Piled marks reach into other lines.
     """
     if text.isascii():
         return frozenset()

@@ -53,7 +53,7 @@ def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, s
         return Examined([_opaque("too-long", why, command)])
     found: list[Finding] = []
     if hidden := unseen(command):
-        shown = f"it holds {hidden.encode('unicode_escape', 'surrogatepass').decode()}, which a screen does not show as it is"
+        shown = f"it contains {hidden.encode('unicode_escape', 'surrogatepass').decode()}, which a screen does not show as it is"
         found.append(_opaque("characters", shown, command))
     found += _by_added_patterns(command, cwd)
     meaning = interpret(command, now_of(cwd, shell, setting.home, files), files, _budget(setting.max_chars), filed())

@@ -32,7 +32,7 @@ def only_says(view: ActView, names: Sequence[str] = ()) -> bool:
 
 
 def _names_help(words: Sequence[str], view: ActView) -> bool:
-    """Return whether this is ``prog help sub``, followed only by names; not for a program without subcommands."""
+    """Return whether this is ``prog help sub``, followed only by names. False for a program without subcommands."""
     if view.path and not grammar(view.path).subs:
         return False
     return all(word.replace("-", "").isalnum() and word[0] != "-" for word in words)

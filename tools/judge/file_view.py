@@ -17,7 +17,7 @@ from tools.judge.meaning.value import HOLE, Taint, Value
 
 _MOVERS = frozenset({"mv", "gmv"})
 _JOIN = frozenset("mount bindfs sshfs rclone unionfs mergerfs overlay fuse-overlayfs unshare rename prename mmv".split())
-"""Programs that make a folder show another one's files, or that move files in ways that are not followed."""
+"""Programs that make a folder show another folder's files, or that move files in ways that are not followed."""
 _BRING = tuple(
     map(
         frozenset,
@@ -82,7 +82,7 @@ class SeesPlaces(Protocol):
     def is_inside(self, path: str) -> bool:
         """Return whether an absolute path is in the workspace or a temporary folder, and leads to itself.
 
-        False if that is unknown, or not known yet. Never raises.
+        False if that is not known, or not known yet. Never raises.
         """
         ...
 
@@ -207,7 +207,7 @@ class Looks:
         return _sees_places(self._files)
 
     def are_inside(self, act: Act, given: Sequence[Value], *, new: bool = False) -> bool:
-        """Return whether all ``given`` paths of an act are in the workspace or temporary; ``new``: and do not exist.
+        """Return whether all ``given`` paths of an act are in the workspace or a temporary folder and, if ``new``, do not exist.
 
         A path does not count if it is a pattern or unknown, or if the line links, moves, copies or may change it.
         """

@@ -11,7 +11,7 @@ from tools.judge.characters import spelled
 from tools.judge.effects import Effect
 
 Level: TypeAlias = Literal["allow", "ask", "ask-once", "block"]
-"""``ask-once`` is asked every time and never remembered; ``block`` is refused whatever was granted."""
+"""``ask-once`` is asked every time and never remembered; ``block`` is refused despite any grant."""
 
 UNKNOWN_PATH = "?"
 """Placeholder for a path that is unknown before the command runs. No grant covers it."""
@@ -34,7 +34,7 @@ TOOL_RULE = "tool.rule@"
 """Prefix of the keys of findings by an operator's rule for a tool, before the rule's pattern."""
 
 MAX_COMMAND_CHARS = 100_000
-"""A longer command is asked about without being read."""
+"""Maximum length of a command that is read. The user is asked about a longer one."""
 
 _SHOWN_CHARS = 300
 

@@ -45,6 +45,6 @@ _MAX_FOLDERS = 8
 
 
 def either_folders(one: tuple[str, ...], two: tuple[str, ...]) -> tuple[str, ...]:
-    """Return both tuples together; unknown if they are too many or one is unknown."""
+    """Return the folders of both tuples, or () for unknown if they are too many or one tuple is unknown."""
     both = tuple(dict.fromkeys(one + two)) if one and two else ()
     return both if len(both) <= _MAX_FOLDERS else ()

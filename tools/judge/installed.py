@@ -45,14 +45,14 @@ class Ours(NamedTuple):
 
 
 def holds(installed: Installed, path: str) -> bool:
-    """Return whether the absolute ``path``, or a path that matches it as a pattern, is closed."""
+    """Return whether the absolute ``path``, or a path that matches it as a pattern, may be changed only by the user."""
     if path.startswith(installed.closed) and any(under(path, one) for one in installed.closed):
         return True
     return _GLOB.search(path) is not None and any(may_match(path, one) for one in installed.closed)
 
 
 def judge_file(path: str, text: str, installed: Installed) -> list[Finding]:
-    """Judge a change of the file ``path``, with links resolved, by ``text``."""
+    """Judge a change of the file ``path``, with links resolved. ``text`` is the change for users."""
     if not holds(installed, path):
         return []
     return [Finding("self.installed", "block", why(path, installed), visible(text), scope=visible(path), paths=(path,))]

@@ -39,8 +39,8 @@ class Layers:
     """A sandbox and the snapshots around a call. Folders are absolute, with links resolved; see toolcrib.Containment.
 
     ``covers`` returns whether snapshots undo every change at and below a path; None: there are no snapshots.
-    ``reaches_all_covered``: they do for each of ``writable``. ``reaches_all_but_ignored``: they do, except in rebuildable folders
-    that git ignores.
+    ``reaches_all_covered``: snapshots cover each path of ``writable``. ``reaches_all_but_ignored``: they cover them except for
+    rebuildable folders that git ignores.
     """
 
     writable: Sequence[str]

@@ -16,7 +16,7 @@ _PATTERN = ("*", "?", "[", "{", HOLE)
 
 
 class Links:
-    """The links that a command meets. ``look`` returns the target of an absolute path that may not exist, with all links
+    """The links that a command may follow. ``look`` returns the target of an absolute path that may not exist, with all links
     followed; None: unknown.
 
     ``made``: the links that the command creates, with their targets. ``unsure``: folders that may get more links. ``moved``: the

@@ -128,7 +128,7 @@ def read(words: Sequence[str], path: str = "", more: frozenset[str] = _NONE, *, 
 
 
 _MOST_WORDS, _MOST_CHARS = 32, 1_000
-"""Maximum size of a command line with a cached reading: many rules ask for the same one, again in each round of a loop."""
+"""Maximum size of a command line whose parts are cached: many rules read the same one, in each round of a loop."""
 
 
 def _read(words: Sequence[str], path: str, more: frozenset[str], posix: bool) -> Reading:

@@ -104,7 +104,7 @@ def _is_found(act: Act, path: Value) -> bool:
 
 
 def _gone_through(act: Act, basis: Basis) -> Sequence[str]:
-    """Return the absolute folders and patterns whose whole content the command reads or takes."""
+    """Return the absolute folders and patterns whose whole content the command reads, copies or moves."""
     if act.name == "git":
         return taken_by_git(act)
     found = [*searched(act, basis.protected, basis.home, basis.links.real), *copied(act, basis.home)]
@@ -200,7 +200,10 @@ def _works_inside(act: Act, basis: Basis) -> bool:
 
 
 def _is_taken(act: Act, path: str, basis: Basis, *, wild: bool) -> bool:
-    """Return whether the command takes one of our folders along with ``path``. A home itself is judged as a searched folder."""
+    """Return whether the command reads or changes one of our folders as a part of ``path``.
+
+    A home itself counts as a searched folder.
+    """
     if act.name not in TAKES or path == basis.home or path.count("/") < 3:
         return False
     if not takes_folders(act):

@@ -41,7 +41,7 @@ class PassedOn(NamedTuple):
 def into_own(
     acts: Sequence[Act], protected: Sequence[str], home: str, real: Callable[[str], Sequence[str]]
 ) -> Iterator[PassedOn]:
-    """Yield the programs whose list may have toolcrib's own files and goes to a program that reads or changes them."""
+    """Yield the programs whose list may contain toolcrib's own files and is passed to a program that reads or changes them."""
     takers = [act for act in acts if _takes(act)]
     if not takers and not any(map(_deletes, acts)):
         return
@@ -129,7 +129,7 @@ def _reaches(found: Finds, start: str, own: str, home: str, *, folders: bool) ->
 
 
 def _may_be_way(choice: Sequence[Filter], way: Sequence[str], start: str) -> bool:
-    """Return whether a folder on the way to our own may be found: then all its contents go with it."""
+    """Return whether a parent of our own folder may be found: then its whole content is passed on with it."""
     path = "/".join([start.rstrip("/"), *way])
     return all(own_file_names.overlap(one.pattern, path if one.whole else way[-1]) for one in choice)
 

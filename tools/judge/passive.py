@@ -1,7 +1,7 @@
 """Calls that write nothing: the strict check for a session that plans, or whose user confirms every change.
 
-The rules look for danger and let the rest pass. Here only calls that are known to read pass: anything unknown or missing from
-the tables counts as a write. The result is a reason for people, "" if the call writes nothing.
+The rules look for danger and allow everything else. This check allows only calls that are known to read: anything unknown or
+missing from the tables counts as a write. The result is a reason for people, "" if the call writes nothing.
 """
 
 from __future__ import annotations

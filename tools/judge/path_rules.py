@@ -127,7 +127,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         "self.packages",
         "ask-once",
         rf"{HOLE}.*/(?:(?:site|dist)-packages(?:/|$)|(?:site|user)customize\.py$)|{HOLE}.*/lib/python\d[\d.]*/",
-        "may change the packages of the Python that runs toolcrib: their place is only known when it runs",
+        "may change the packages of the Python that runs toolcrib: their location is only known when it runs",
         f"/x/{HOLE}/site-packages/x.pth",
         "/home/dev/project/.venv/lib/python3.12/site-packages/x.pth",
     ),

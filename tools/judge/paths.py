@@ -163,7 +163,7 @@ def _absolute(path: str) -> str:
 
 
 _SAME_ROOT = Regex(rf"^(?:/proc/(?:self|thread-self|\d+|{HOLE})/(?:task/[^/]+/)?root(?=/|$))+")
-"""The root of a process is the root, under another name."""
+"""The root folder of a process, which is ``/`` under another name."""
 
 
 # what a change or a read means
@@ -227,9 +227,10 @@ _PLACES = ("/home/", "/tmp/", "/Users/")  # noqa: S108 - compared, not used
 
 
 def judge_read(path: str, text: str, protected: Sequence[str] = (), without: Sequence[str] = ()) -> list[Finding]:
-    """Judge a read of ``path``: toolcrib's keys and state are closed, its documents and plugins' sources are not.
+    """Judge a read of ``path``: toolcrib's keys and state may not be read, its documents and plugins' sources may.
 
-    A folder above them is closed too, since a search in it would show them, unless it leaves out all of them (``without``).
+    A folder above them may not be read either, because a search in it would show them, unless the search leaves out all of them
+    (``without``).
     """
     if found := judge_process(path, text):
         return found

@@ -1,7 +1,7 @@
 """The plain interface of the specification: dangerous commands, as patterns over text (003-23).
 
 The judge does not need the patterns listed here: a command's text shows little of its effects, which
-the judge's rules examine instead. An added pattern counts, in ``detect_dangerous_command`` and in the gate.
+the judge's rules examine instead. A pattern that is added applies, in ``detect_dangerous_command`` and in the gate.
 """
 
 from __future__ import annotations

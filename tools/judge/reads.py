@@ -1,4 +1,4 @@
-"""Reads of a command: other processes' variables and memory, from its words; and whether it takes whole folders."""
+"""What a command reads: other processes' variables and memory, by its words, and whole folders."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _WITH_OPTION = frozenset(
 )
 _ALWAYS = frozenset({"mv", "shred", "tar", "gtar", "bsdtar", "rg", "ag", "ack", "ugrep", "rgrep", "7z", "restic", "borg"})
 TAKES = _WITH_OPTION | _ALWAYS
-"""Commands that take a folder with all its contents: always, or with an option such as ``-r``."""
+"""Commands that read or change a folder with all its contents: always, or with an option such as ``-r``."""
 _SHOW_NAMES = frozenset({"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd"})
 """Commands that print at most names. The matches of their patterns may be read by the next command of the pipe."""
 
 
 def takes_folders(act: Act) -> bool:
-    """Return whether the command reads or takes all contents of a folder."""
+    """Return whether the command reads or changes all contents of a folder."""
     if act.name in _ALWAYS:
         return True
     if act.name not in _WITH_OPTION:

@@ -15,7 +15,10 @@ _FILTERS = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwho
 
 
 class Walk(NamedTuple):
-    """A walk through folders. ``starts`` are absolute. A file matches if a pattern in ``names`` does, or without any."""
+    """A walk through folders.
+
+    ``starts`` are absolute. A file matches if ``names`` is empty, or if one of its patterns matches.
+    """
 
     starts: Sequence[str]
     names: Sequence[Value]

@@ -21,7 +21,7 @@ An effect that the shell has a command for is reported as that command, from eve
 
 The network: a read is ``curl URL`` and gives REMOTE text; sending is ``curl --data-binary DATA URL``, and DATA keeps
 its taint (URL may be ``tcp://h:p``, ``smtp://h``, ``ftp://h``); a download to a file is ``curl -o FILE URL``. A file opened to
-write is ``run([], [RedirectTarget(">" or ">>", path)], stdin=its text, with taint and HOLEs)``, one that is read
+write is ``run([], [RedirectTarget(">" or ">>", path)], stdin=its text, with taint and HOLEs)``. A file opened to read is
 ``run([], [RedirectTarget("<", path, 0)])``, if its path is known. Another folder or environment of a started program is
 ``env --chdir=DIR NAME=VALUE program ...``; for shell text ``cd DIR && ...``.
 Shell text as input (awk's ``print | "cmd"``, ``Popen(shell=True, input=...)``) is ``sh -c TEXT`` with stdin=.

@@ -215,7 +215,7 @@ class PythonEffects:
         return unknown(Taint.REMOTE if words[0].text.startswith(("curl", "wget")) else Taint.NONE)
 
     def _do_web(self, args: list[Thing], named: dict[str, Thing]) -> Thing:
-        """``requests.get``, ``urlopen``: a read, or a send if data goes with it."""
+        """``requests.get``, ``urlopen``: a read, or a send if data is passed."""
         url, *body = [*args[0], *args[1:]] if isinstance(args[0], list) else args
         named = {key: Value(repr(one)) if key == "json" and not taint_of(one) else one for key, one in named.items()}
         body += [one for key, one in named.items() if key in ("json", "files") or taint_of(one) & (Taint.SECRET | Taint.LOCAL)]

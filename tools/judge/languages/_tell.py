@@ -12,7 +12,7 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 MAX_TOLD = 2_000
 MAX_TEXT = 200_000
 FOUND = "/usr/bin/"
-"""Folder assumed for a program that code looked up: its path has Taint.MAYBE, and a start of it is reported by its name."""
+"""Folder assumed for a program that code looked up: its path has Taint.MAYBE, and starting it is reported by its name."""
 
 _NAME = Regex(r"[\w-]+")
 """A file in the working folder, or a host."""
@@ -25,7 +25,7 @@ _SECRET = Regex(
 
 
 class TooMuch(Exception):
-    """Raised at a limit: the effects found so far are reported, the rest is unseen."""
+    """Raised at a limit: the effects found so far are reported, any others are unknown."""
 
 
 def is_secret(path: str) -> bool:

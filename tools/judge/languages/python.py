@@ -49,7 +49,7 @@ _INNER = frozenset(
 )
 """Attributes that give a program objects that it does not name."""
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
-"""Statements after which their assignments are uncertain."""
+"""Statements whose assignments are uncertain afterwards."""
 _WAITS = frozenset(
     "Break Return Raise sleep accept wait recv read readline get input select poll communicate join send exit".split()
 )

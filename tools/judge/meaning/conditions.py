@@ -15,12 +15,12 @@ _UNARY = frozenset("abcdefghknoprstuvwxzGLNORS")
 
 
 def calculated(it: Walker, state: State, word: Word) -> tuple[int | None, list[State]]:
-    """Return the number of ``(( ))``, and the states of failed expansions in it."""
+    """Return the value of ``(( ))``, and the states of failed expansions in it."""
     return failed_expansions.attempted(it, lambda: arithmetic.command(it, state, expand.single(it, state, word)))
 
 
 def truth(it: Walker, state: State, values: Sequence[Value]) -> bool | None:
-    """Return the answer of ``test`` for its arguments."""
+    """Return the result of ``test`` for its arguments, None if unknown."""
     count = len(values)
     if count == 0:
         return False

@@ -23,7 +23,7 @@ def read_in_part(state: State, given: Value | None) -> None:
 
 
 def given_back(value: Value | None, before: Mapping[str, Value], after: Mapping[str, Value]) -> Value | None:
-    """Return what is left of ``value``: what its descriptor in ``before`` holds in ``after``."""
+    """Return the unread rest of ``value``: the value in ``after`` of the descriptor that had it in ``before``."""
     if before is not after:
         for fd, old in before.items():
             if old is value and after.get(fd, old) is not old:
@@ -32,7 +32,7 @@ def given_back(value: Value | None, before: Mapping[str, Value], after: Mapping[
 
 
 def closed(before: Mapping[str, Value], after: Mapping[str, Value], opened: Iterable[str]) -> Mapping[str, Value]:
-    """Return the descriptors after a command: the ones it ``opened`` are closed, and what they hid is back."""
+    """Return the descriptors after a command: the ones it ``opened`` are closed, and the ones that these hid are restored."""
     others = {fd: value for fd, value in after.items() if fd not in opened}
     hidden = {fd: value for fd in opened if (value := given_back(before.get(fd), before, others)) is not None}
     return {**others, **hidden}

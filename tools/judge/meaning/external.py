@@ -113,7 +113,7 @@ _BEFORE_NAMES = frozenset("*?[-+@!")
 
 
 def _with_options(it: Walker, state: State, argv: Values, targets: Targets) -> None:
-    """Follow a program with the session's own files that its patterns match, if it takes their names for options."""
+    """Follow a program with the session's own files that its patterns match, if it would read their names as options."""
     for value in argv[1:]:
         if value.pattern and value.text[0] in _BEFORE_NAMES and "/" not in value.text:
             break
@@ -134,7 +134,7 @@ _BOXES = ("busybox", "toybox", "coreutils")
 
 
 def _identity(it: Walker, state: State, first: Value) -> Value | None:
-    """Return the program that the file ``first`` really is, through links and copies; None if it is what its name says."""
+    """Return the program behind the file ``first``, with links and copies followed; None if its name is right."""
     found: set[str] = set()
     for name in filestate.absolute(it, state, first.text):
         if HOLE in name or name[:1] != "/" or (name.startswith(("/lib", *_SYSTEM)) and name not in state.files):
@@ -153,7 +153,7 @@ def _identity(it: Walker, state: State, first: Value) -> Value | None:
 
 
 def _is_another(name: str, there: str) -> bool:
-    """Return whether the program at ``there`` is another one than ``name`` says; ``python3.12`` is ``python``."""
+    """Return whether the program at ``there`` differs from the one that ``name`` suggests; ``python3.12`` is ``python``."""
     own, base = name.rpartition("/")[2], there.rpartition("/")[2]
     plain = filestate.is_program(name) and base.startswith(own) and not base[len(own) :].strip("0123456789.-")
     return not plain and (there.startswith(_SYSTEM) or filestate.is_program(there))

@@ -146,7 +146,7 @@ def at(it: Walker, state: State, path: str) -> Value | None:
 
 
 def comes_later(it: Walker, state: State, name: str) -> bool:
-    """Return whether later commands may write the file first: a trap reads it, or a job that waits."""
+    """Return whether later commands may write the file before it is read: by a trap, or by a job that waits."""
     context = it.context
     if not (context.later or context.background) or name in state.files or name.startswith(FIXED):
         return False

@@ -71,7 +71,7 @@ def written(files: Files, path: str, entry: Value) -> Files:
 
 
 def find(files: Files, path: str, hops: int = _MOST_LINKS) -> Value | None:
-    """Return the entry that a read of ``path`` meets, links followed; None if the line did not change it."""
+    """Return the entry that a read of ``path`` reaches, with links followed; None if the line did not change it."""
     found = files.get(path)
     if found is None:
         at = path.rfind("/")

@@ -23,7 +23,7 @@ SENDS = names("git curl wget nc ncat rsync")
 
 _FROM_TO = names("mv cp ln install rsync")
 _SAYS_FIRST = names("chmod chown chgrp setfacl chattr sed perl")
-"""Programs with a first operand that is not a path."""
+"""Programs whose first operand is not a path."""
 
 _BEFORE_PATH = Regex(r"(?:-\w|(?:-*[\w-]+=)?@|-*[\w-]+=)(?=/)")
 _GLOB = Regex(r"[*?\[]")
@@ -87,7 +87,7 @@ def inside(mounts: Mounts, files: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def named(mounts: Mounts, value: Value, *, above: bool = False) -> list[str]:
-    """Return the host's names for ``value``. ``above``: a folder that contains a mount stands for the mounted folder."""
+    """Return the host's names for ``value``. ``above``: return the mounted folder for a folder that contains it."""
     text = posixpath.normpath(value.text)
     glob = _GLOB.search(text) if value.pattern else None
     sure = text if glob is None else text[: glob.start()].rpartition("/")[0] or "/"

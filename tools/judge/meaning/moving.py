@@ -74,7 +74,7 @@ def put(state: State, place: str, value: Value) -> None:
 
 
 def _place(word: Value) -> int | None:
-    """Return the place of ``+N`` in the list of folders; None for any other word.
+    """Return the index of ``+N`` in the list of folders; None for any other word.
 
     ``-N`` counts from the end of the list, which is unknown.
     """
@@ -127,7 +127,7 @@ def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[
     if target.text == "-":
         new = state.old_cwds
     elif (not target.known or target.pattern) and (new := _processes(it, state, target.text)):
-        pass  # another process's folder, whichever
+        pass  # the folder of any other process
     elif target.pattern or (target.taint & Taint.FOUND and target.text[:1] != HOLE):
         new = _found_folders(it, state, unglobbed(target) if target.pattern else target)
     elif not target.known:

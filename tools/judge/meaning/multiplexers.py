@@ -50,15 +50,15 @@ def _line(found: Driven, target: str, text: Value) -> None:
 
 
 _NAMED = Regex(r"=?(?:\d+\.)?[A-Za-z_][\w+-]*(?::[\w+.-]*|\.\d+)?")
-"""A session with a given name, and a window or pane in it. A name such as ``0`` is a session that a person began without a
-name.
+"""A session with a given name, and a window or pane in it. A session that a person began without a name is called ``0``, for
+example.
 """
 
 _ANSWER = Regex(
     r"|.|\d+|y(?:es)?|no?|once|path|session|task|always|deny|(?:u|m|uses|until|minutes)\s+\d+|[:!].*|/[\w@-]+(?:\s.*)?",
     re.IGNORECASE | re.DOTALL,
 )
-"""Lines that a prompt or a chat would take for an answer or a command, and that no shell needs."""
+"""Lines that a prompt or a chat would read as an answer or a command, and that no shell needs."""
 
 
 # -- tmux --------------------------------------------------------------------------------------------------------------

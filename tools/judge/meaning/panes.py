@@ -1,7 +1,7 @@
 """Panes of terminal multiplexers: the typed lines after which the meaning of the next line is unknown.
 
-A line that gives words another meaning, or starts a program that reads what is typed, makes its session *unsure*. Such a session
-is stored as a path below FOLDER that no file has, and so later calls know it too.
+A line that gives words another meaning, or starts a program that reads typed text, makes its session *unsure*. Such a session
+is stored as a path below FOLDER that no file has, so later calls know it too.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _READS = names(
     links bc dc crontab visudo vipw
     """
 )
-"""Programs that read what is typed. Most of them do something else with it than a shell does."""
+"""Programs that read typed text. Most of them use it in another way than a shell does."""
 _BARE = names("bash sh zsh fish dash ksh csh tcsh nu pwsh python python3 python2 node deno bun ruby perl php lua luajit sudo")
-"""Programs that read what is typed if they have no file or text as argument."""
+"""Programs that read typed text if they have no file or text as argument."""
 _ATTACHES = Regex(
     r"\b(?:docker|podman|nerdctl|kubectl|oc|lxc|distrobox)\b.*\s(?:-\w*[it]\w*|--interactive|--tty|attach|enter|shell)\b"
     r"|\bgit\s.*(?:-i\b|--interactive|-p\b|--patch|\bcommit\b(?!.*\s(?:-\w*m|--message|-F|-C|--no-edit)))"

@@ -288,7 +288,7 @@ def _span(size: int, start: int, length: int | bool | None) -> slice:
 
 
 def _bounds(it: Walker, state: State, word: Word | None) -> tuple[int | None, int | bool | None]:
-    """Return offset and length. A length of None is up to the end, False is unknown."""
+    """Return offset and length. A length of None means up to the end, False means unknown."""
     text = it.single(state, word) if word is not None else EMPTY
     if not text.known:
         return None, None

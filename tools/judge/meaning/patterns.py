@@ -91,7 +91,7 @@ def _translated(pattern: str, lazy: bool) -> str:
             at += 1
         elif char in "?*+@!" and pattern[at : at + 1] == "(":
             if char == "!":
-                raise re.error("a negated group has no equal")
+                raise re.error("a negated group has no equivalent")
             if char in "*+":
                 _repeated(pattern[at + 1 :].partition(")")[0])
             open_groups.append(char)

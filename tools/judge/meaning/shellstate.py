@@ -57,7 +57,7 @@ class Body(NamedTuple):
 
 
 UNDEFINED = Body(Group(Script([])), "")
-"""Among the bodies of a function, this one stands for the case that it is not defined."""
+"""Body of a function that may be undefined, among its other possible bodies."""
 
 
 def _is_other(var: Var) -> bool:
@@ -281,7 +281,7 @@ def _printed_alike(one: Output | None, two: Output | None) -> bool:
 def merged(states: Sequence[State], limit: int, *, loose: bool = False) -> list[State]:
     """Merge equal states. If more than ``limit`` are left, merge the rest and make their differences unknown.
 
-    ``loose``: no ``&&`` or ``||`` follows, and so states with different folders and different status may be merged too.
+    ``loose``: no ``&&`` or ``||`` follows, so states with different folders and different status may be merged too.
     """
     if len(states) < 2:
         return list(states)

@@ -27,7 +27,7 @@ SPARE = names(
 
 
 def unknown_program(it: Walker, path: str) -> str:
-    """Return the first unknown program so far that had the file ``path`` as argument, and so may have changed it."""
+    """Return the first unknown program so far that had the file ``path`` as argument and therefore may have changed it."""
     last = path.rpartition("/")[2]
     for act in it.found.acts.values():
         name = act.name.rpartition("/")[2]

@@ -25,7 +25,7 @@ else:
 
 
 HOLE = "\ufffc"
-"""Placeholder in a text for an unknown part: any text, also an empty one. In a script it counts as unknown too."""
+"""Placeholder in a text for an unknown part: any text, even an empty one. In a script it counts as unknown too."""
 
 
 class Taint(Flags):

@@ -23,7 +23,7 @@ SOME_FORKS, MANY_FORKS = 12, 48
 _LONG = 200
 """Number of steps after which one state is kept: the rest of a long script is judged for all branches together."""
 _LONG_LOOP = 100
-"""Number of steps of one loop after which its rounds are few, in a script that is already long."""
+"""Number of steps of one loop after which few of its rounds are followed, if the script is already long."""
 _LOOK_EVERY = 256
 """Number of steps between checks of the clock."""
 
@@ -230,7 +230,7 @@ class Walker(Protocol):
         ...
 
     def too_deep(self, why: str) -> bool:
-        """Return whether the nesting is too deep to go further, and then record a fault."""
+        """Return whether the nesting is too deep to continue, and record a fault if so."""
         ...
 
     def fault(self, kind: str, why: str) -> None: ...
@@ -246,7 +246,7 @@ class Walker(Protocol):
         name: str | None = None,
         compound: bool = False,
     ) -> Act | None:
-        """Record an act of this place and return it. ``compound``: it is the redirects of a compound command."""
+        """Record an act at this position of the text, and return it. ``compound``: it is the redirects of a compound command."""
         ...
 
     def constants(self, cmd: Simple) -> list[Value] | None:

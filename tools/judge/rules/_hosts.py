@@ -21,7 +21,7 @@ _REROUTES = frozenset(
     "-x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve --dns-servers --doh-url -proxy"
     " --expand-url".split()
 )
-"""Options that send data for this machine to another place."""
+"""Options that send data for this machine to another host."""
 _CONFIGURED = frozenset({"-K", "--config"})
 _EXECUTED = frozenset({"-e", "--execute"})
 _SOCAT = Regex(r"[a-z][a-z0-9-]*:([^:,]+):.*", re.IGNORECASE)

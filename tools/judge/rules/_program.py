@@ -73,7 +73,10 @@ def anywhere(words: str, unless: str = "") -> Test:
 
 
 def computed(value: Value) -> bool:
-    """Return whether the value is another command's output, or otherwise unknown; a lone unknown variable counts as one thing."""
+    """Return whether the value is another command's output, or otherwise unknown.
+
+    A lone unknown variable counts as a single value.
+    """
     return value.text == HOLE and (not value.shown or "(" in value.shown or "`" in value.shown)
 
 

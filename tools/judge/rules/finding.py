@@ -28,7 +28,7 @@ def _find_starts(view: ActView) -> Sequence[Value]:
 
 
 _REMADE = Regex(r"\*\.py[co]|__pycache__|\*\.py\[co\]|\.DS_Store|\*\$py\.class")
-"""Names of files that programs make again, and that people do not write."""
+"""Names of files that programs recreate and people do not write."""
 _NARROWS = {
     **dict.fromkeys(("-type", "-mindepth", "-maxdepth", "-mtime", "-mmin", "-newer", "-size", "-path", "-user", "-name"), 1),
     **dict.fromkeys(("-depth", "-empty", "-mount", "-xdev", "-print", "-print0", "-ls"), 0),

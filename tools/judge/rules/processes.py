@@ -92,7 +92,7 @@ _NAMED = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwhole
 
 
 def _finds_kept(view: ActView) -> bool:
-    """Return whether find or fd may read a process's data below /proc: its pattern names such a file, or it takes every file."""
+    """Return whether find or fd may read a process's data below /proc: its pattern names such a file, or it finds every file."""
     given = [path for value in view.operands() for path in spelled(value, view.act.cwds) if path.startswith("/proc")]
     if not any(is_folder(path) for path in given or view.act.cwds if path.startswith("/proc")):
         return False

@@ -59,7 +59,7 @@ RULES = (
             "git checkout -b hotfix",
             "git checkout -b hotfix origin/main",
             "git checkout --track origin/topic",
-            "git checkout main",  # README.md is a branch too, where no file is called so
+            "git checkout main",  # README.md is a branch too, if no file has that name
             "git checkout README.md",
             "git checkout main --",
             "git checkout -q -",

@@ -48,7 +48,7 @@ def _escape(match: re.Match[str]) -> bytes:
         case "hex":
             return bytes([int(value, 16)])
         case "braced":
-            # Bash keeps the lowest byte of however many digits there are; with none it keeps what was written.
+            # Bash keeps the lowest byte, whatever the number of digits. Without digits, it keeps the text as it was written.
             return bytes([int(value[-2:], 16)]) if value else _bytes(match.group())
         case "short" | "long":
             return _code_point(int(value, 16))
@@ -62,5 +62,5 @@ def _escape(match: re.Match[str]) -> bytes:
 def _code_point(number: int) -> bytes:
     try:
         return chr(number).encode("utf-8", "surrogatepass")
-    except (ValueError, OverflowError):  # beyond Unicode: bash writes bytes that are no UTF-8
+    except (ValueError, OverflowError):  # beyond Unicode: bash writes bytes that are not UTF-8
         return b"\xff"

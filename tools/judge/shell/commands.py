@@ -307,7 +307,7 @@ class Commands(Conditionals):
         return redirect
 
     def too_large(self, descriptor: str) -> bool:
-        """Return whether the number is too large for an int; bash then takes it for a word."""
+        """Return whether the number is too large for an int; bash then reads it as a word."""
         return descriptor[0] != "{" and (len(descriptor) > 18 or int(descriptor) > LARGEST_DESCRIPTOR)
 
     def heredoc(self, redirect: Redirect, word: Word, start: int) -> None:

@@ -74,7 +74,7 @@ class Cursor:
     # -- a text within this one
 
     def within(self, text: str, start: int, end: int) -> Self:
-        """Return a parser for text that had to be unescaped first, and so is not a slice of this one."""
+        """Return a parser for text that had to be unescaped first and is therefore not a slice of this one."""
         outer = (start * self.scale + self.first, end * self.scale + self.last)
         inner = type(self)(text, self.limit, depth=self.depth, outer=outer, line=self.line_at(start))
         inner.deeper()

@@ -74,7 +74,7 @@ class ProcessSub:
 
 @dataclass(slots=True)
 class Arithmetic:
-    """``$((...))`` and ``$[...]``. ``text`` is a word, as it may have expansions and so commands."""
+    """``$((...))`` and ``$[...]``. ``text`` is a word, because it may contain expansions, even of commands."""
 
     text: Word
 

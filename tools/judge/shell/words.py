@@ -136,7 +136,7 @@ class Words(Cursor):
     def backslash(self, mode: Mode) -> Part | str:
         char = self.text[self.pos + 1 : self.pos + 2]
         if not char:
-            self.fail("a backslash at the end of the text")  # escapes what bash is given next
+            self.fail("a backslash at the end of the text")  # would escape bash's next input
         self.pos += 2
         if char == "\n":
             self.spliced = True

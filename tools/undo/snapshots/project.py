@@ -205,7 +205,7 @@ class Project:
 
         False until the project was measured, after a failed snapshot, for paths outside or left out, folders with such
         paths, special files and files with a hard link elsewhere. Caches count as covered, because their tools delete
-        them too; large rebuildable folders do unless ``rebuildable`` is False.
+        them too; so do large rebuildable folders, unless ``rebuildable`` is False.
         """
         but = (CACHE, REBUILDABLE) if rebuildable else (CACHE,)
         if self._problem or not self._measured or "\0" in path or ".." in path.split("/"):
