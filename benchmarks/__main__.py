@@ -35,8 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print. Return 1 if a bar is missed, 2 if a group could not be measured, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what toolcrib costs.")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; default: all")
-    parser.add_argument("--json", action="store_true", help="one object a figure and line")
-    parser.add_argument("--quick", action="store_true", help="few rounds: checks that it works, not how fast")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per figure, each on a line")
+    parser.add_argument("--quick", action="store_true", help="few rounds: check that it works, not its speed")
     parser.add_argument("--write", action="store_true", help=f"also keep the table of a whole run in {RESULTS.name}")
     options = parser.parse_args(argv)
     unknown = [group for group in options.groups if group not in GROUPS]

@@ -149,7 +149,7 @@ async def running(folder: Path, url: str, sessions: int = 2_000) -> AsyncIterato
 
 async def chats(url: str, many: int, seconds: float, patience: float, folder: Path) -> None:
     """Print how late deltas reached the platform, in ms, once all chats have some, or ``patience`` seconds are over. A chat
-    without any counts with as many deltas as the others, each as late as the time since the start.
+    without a delta counts like a chat with as many deltas as the others, each delayed by the time since the start.
 
     {"p50", "p99", "deltas", "chats", "cpu"}: also the chats that had deltas by then, and the cores in use. Does not return:
     ending many streams takes long, and is not measured.
@@ -204,7 +204,7 @@ async def idle(url: str, many: int, parked: int, patience: float, folder: Path) 
 
 
 async def approve(url: str, rounds: int, folder: Path) -> None:
-    """Print the ms from the message to the question, and from the press to the effect, of each round."""
+    """Print the ms from the message to the question, and from the button press to the effect, for each round."""
     asked, ran = [], []
     async with running(folder, url) as (_, platform, _):
         for number in range(rounds):

@@ -103,7 +103,7 @@ def main(name: str, options: dict[str, Any], cwd: str, rounds: int) -> None:
             _check(len(answer["output"].encode()) - len(_gap(answer)) + answer["truncated"]["output"]["omitted_bytes"])
         return took
 
-    ours("seq 100000")  # what a warm session has
+    ours("seq 100000")  # warms the session
     before = peak()
     first = ours()
     grown = peak() - before

@@ -68,8 +68,8 @@ def _short(number: float) -> float:
 
 
 def median_of_each(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Return the median of each run by name. They take turns: each round runs every one once, so that a slow moment of the
-    machine affects all.
+    """Return the median of each run by name. They take turns: each round runs each of them once, so that a slow moment of the
+    machine affects all of them.
     """
     return {name: statistics.median(times) for name, times in _in_turns(runs, rounds).items()}
 

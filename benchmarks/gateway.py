@@ -1,4 +1,4 @@
-"""The gateway: many chats at once, also on Matrix, idle chats, approvals, a start with much stored work, and kills."""
+"""The gateway: many chats at once, also on Matrix, idle chats, approvals, a start with a lot of stored work, and kills."""
 
 from __future__ import annotations
 

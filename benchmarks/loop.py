@@ -80,7 +80,7 @@ def _turn_gap(home: Path, rounds: int) -> Figure:
 
 
 def _note_or_text() -> Callable[[str, int], bytes]:
-    """Return a function that answers each message with CALLS turns with a call, then text."""
+    """Return a function that answers each message with CALLS turns that make a call, then with text."""
     text = ChatServer.text("Noted.").body
     turn = 0
 

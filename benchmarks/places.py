@@ -109,7 +109,7 @@ def _first(place: Place, cwd: Path, rounds: int) -> Figure:
 
 
 def _interrupts(place: Place, cwd: Path, number: int) -> Figure:
-    """Return the 99th percentile from the interrupt to the result, at random times.
+    """Return the 99th percentile of the time from an interrupt to the result. Interrupts come at random times.
 
     The command after each interrupt must work.
     """

@@ -30,7 +30,7 @@ def _content(data: Mapping[str, Any]) -> str | None:
         total = "" if data.get("total_lines") is None else f" of {data['total_lines']}"
         lines = f"lines {data.get('first_line')} to {data.get('last_line')}{total}"
         if data.get("last_line") == 0:
-            lines = "empty" if data.get("total_lines") == 0 else "the first line is longer than what is read"
+            lines = "empty" if data.get("total_lines") == 0 else "the first line is longer than the read limit"
         return f"{data.get('path')}: {lines}{_note(data)}\n{content}"
     if isinstance(entries := data.get("entries"), Sequence):
         return "\n".join([f"{data.get('path')}: {data.get('total')} entries", *map(str, entries)])

@@ -192,7 +192,7 @@ class LastOutput:
             self._timer.cancel()
 
     def __str__(self) -> str:
-        from tools.environments._output import last_frames  # imported here: a start without a command needs no output
+        from tools.environments._output import last_frames  # a start without a command does not need this
 
         tail = last_frames(bytes(self._tail[-_LAST:]))
         omitted = self._total - min(self._total, _LAST)

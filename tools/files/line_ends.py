@@ -32,7 +32,7 @@ def end_near(lines: Sequence[str], at: int) -> str:
 
 
 def places(text: str, old: str, *, exact: bool, every: bool) -> list[re.Match[str]]:
-    """Return the places of ``old``: with exactly its line ends, or with any. Places may overlap unless ``every``.
+    """Return the places of ``old``, if ``exact`` with the same line ends. Places may overlap unless ``every``.
 
     No place begins between the two characters of a CRLF.
     """

@@ -136,7 +136,7 @@ def _unread(path: str, number: int, *, begun: bool = True) -> str:
 def _heading(content: dict[str, Any], total: int) -> str:
     cut, last = content["total_lines"] is None, content["last_line"]
     if not total:
-        return f"{content['path']}: its first line is longer than what is read [{content['note']}]"
+        return f"{content['path']}: its first line is longer than the read limit [{content['note']}]"
     heading = f"{content['path']}: lines {content['first_line']}-{last} of {'more than ' * cut}{total}"
     if last < total:
         heading += f" (continue with offset={last + 1})"

@@ -17,7 +17,7 @@ _ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
 def finding_of(
     act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = (), effect: Effect | None = None
 ) -> Finding:
-    """Return a finding, with its machine if it is not this one: grants by path or key do not cover it then.
+    """Return a finding. It names the act's machine if that is not this one, so that grants by path or key do not cover it.
 
     ``effect`` is the rule's, if it differs from the key's.
     """

@@ -136,7 +136,7 @@ class GitFolders:
         return self._is("HEAD", folder) and self._completes(folder, "HEAD")
 
     def _completes(self, folder: str, name: str) -> bool:
-        """Return whether the folder has git's shape after ``name`` is added. All files are checked at once."""
+        """Return whether the folder has the contents of a git folder after ``name`` is added. All files are checked at once."""
         if not folder.strip("/") or (name != "HEAD" and not self._is("HEAD", folder)):
             return False
         there = {one for one in ("objects", "refs", "config", "commondir") if one == name or self._is(one, folder)}
@@ -189,7 +189,7 @@ def _configs(top: str, seen: Seen) -> Sequence[str]:
 
 
 def _owners(parts: Sequence[str], mode: Mode) -> Iterator[str]:
-    """Yield the folders whose hooks, settings or rebase list a path would be if they were git's."""
+    """Yield the folders that, if they are git's, would use a path as a hook, as settings or as a rebase list."""
     for at, part in enumerate(parts):
         if part == "hooks" and mode != "folder" and at + 2 >= len(parts) and not parts[-1].endswith(".sample"):
             yield "/".join(parts[:at])
@@ -212,7 +212,7 @@ def _keepers(parts: Sequence[str]) -> Iterator[str]:
 
 
 def _stays_git(act: Act | None) -> bool:
-    """Return whether an act puts a ``.git`` in place that had that name before, so that nothing got into it unseen."""
+    """Return whether an act moves or copies something already named ``.git``, so that it got no unseen content."""
     if act is None or act.name not in _PLACERS or act.redirects:
         return False
     words = [text.rstrip("/") for text in act.words() if text[:1] != "-"]

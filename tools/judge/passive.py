@@ -142,7 +142,7 @@ def _shown(text: str) -> str:
 
 
 def _of_shell(shell: ShellState) -> str:
-    """Return how state that an earlier command left in the shell may make a reader do something else; "" if it may not."""
+    """Return how the shell's state after earlier commands may make a reading program do more; "" if it may not."""
     if shell.traps:
         return "the session's shell has a trap, which may run during any command"
     if "allexport" in shell.variables.get("SHELLOPTS", "").split(":"):

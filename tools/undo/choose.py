@@ -107,7 +107,7 @@ def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
 
 
 def _of_last(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
-    """Return the steps of the last step's call: its own, and that of the snapshots around it."""
+    """Return all steps of the call that made the last step, including the one from the snapshots around it."""
     return [step for step in steps if (step.turn, step.call_id) == (steps[-1].turn, steps[-1].call_id)]
 
 

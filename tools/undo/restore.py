@@ -128,7 +128,7 @@ def _same(one: FileState | None, other: FileState | None) -> bool:
 
 
 def _untouched(found: FileState | None, to: FileState | None) -> bool:
-    """Return True if the timestamp shows that a file too big to be kept, and so not read, was never changed."""
+    """Return True if the timestamp shows that a file that was too big to keep, and was not read, never changed."""
     if found is None or to is None or to.digest or to.mtime_ns is None:
         return False
     return (found.size, found.mtime_ns) == (to.size, to.mtime_ns)
@@ -151,7 +151,7 @@ def _unexpected(target: UndoTarget, found: FileState | None) -> str:
     if target.left is None and found is not None:
         why = "there is a new file of that name"
     elif found is None and target.left is not None:
-        why = "it was deleted since"
+        why = "it has been deleted since"
     elif found is not None and not _same(found, target.left):
         why = "it has changed since"
     elif target.broken:

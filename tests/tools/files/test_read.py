@@ -84,7 +84,7 @@ def test_a_first_line_beyond_the_read_limit_is_not_an_empty_file(call, tmp_path:
     (tmp_path / "big").write_text("v" * 150 + "\nsecond\n")
     result = call("read_file", path="big")
     assert "is empty" not in result.views["model"]
-    assert result.views["model"].startswith(f"{tmp_path}/big: its first line is longer than what is read [")
+    assert result.views["model"].startswith(f"{tmp_path}/big: its first line is longer than the read limit [")
     for way in ("line 1 is longer", "offset=1 and column=1", f"tail -c +101 {tmp_path}/big"):
         assert way in result.data["note"]
     part = call("read_file", path="big", column=1)

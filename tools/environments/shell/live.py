@@ -26,7 +26,7 @@ _LEAST = 28
 _WAIT = 30.0
 """Seconds that a call waits for room."""
 _FIRST, _OTHERS = 0.1, 2.0
-"""Seconds between attempts of the call that has waited longest, and of others."""
+"""Seconds between attempts: for the call that has waited longest, and for the others."""
 
 
 class Resting(Protocol):
@@ -152,7 +152,7 @@ class LiveShells:
             one.wake()
 
     async def _make_room(self) -> bool:
-        """Suspend as many of the least recently used shells as calls wait for. Return True if one was suspended."""
+        """Suspend the least recently used shells, as many as the waiting calls need. Return True if one was suspended."""
         with self._lock:
             lacking = sum(one.need for one in self._waiting) - self._free - self._coming
         return lacking > 0 and await self.release_descriptors(lacking)

@@ -41,7 +41,10 @@ class _Ending:
 
 
 class Reaper:
-    """Thread that waits for shells to end, and kills shells that exceed their grace. One scan finds what they left running."""
+    """Thread that waits for shells to end, and kills shells that exceed their grace.
+
+    One scan finds the processes that they left running.
+    """
 
     def __init__(self) -> None:
         self._workers = Workers("toolcrib-reaper", 1)

@@ -180,7 +180,10 @@ class Shell:
     # -- reports -------------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Read the available reports of the shell, or a part if a command writes there without end. Callable from any thread."""
+        """Read the available reports of the shell, or only a part if a command writes there endlessly.
+
+        Callable from any thread.
+        """
         with self._reading:
             for _ in range(_TURN):
                 if self.folder.reports < 0:

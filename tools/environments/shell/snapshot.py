@@ -148,7 +148,7 @@ class ShellSnapshot:
 
     def _bodies(self) -> dict[str, str]:
         # Each definition begins with a line ``name () ``. In a body such lines are indented or part of a string. A here-document
-        # with one at the start of a line only splits its function in two: extra names, but none missing.
+        # with such a line only splits its function in two, which adds a name but loses none.
         starts = list(_pattern(_FUNCTION).finditer(self._functions))
         ends = [*(match.start() for match in starts[1:]), len(self._functions)][: len(starts)]
         return {match[1]: self._functions[match.start() : end].rstrip("\n") for match, end in zip(starts, ends, strict=True)}

@@ -107,7 +107,7 @@ def _matches(names: str, name: str) -> bool:
 
 
 def _like(pattern: str, name: str) -> bool:
-    """Match a pattern of ``*`` and ``?`` only: brackets stand for themselves."""
+    """Match a pattern of ``*`` and ``?`` only: brackets are literal."""
     parts: Sequence[str] = re.split(r"([*?])", pattern.lower())
     return re.fullmatch("".join({"*": ".*", "?": "."}.get(part, re.escape(part)) for part in parts), name) is not None
 

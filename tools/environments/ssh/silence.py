@@ -27,7 +27,7 @@ LOST = 9.0
 A sign comes each second, so the link was cut up to one second later than that suggests.
 """
 LONGEST = 30.0
-"""Seconds of silence on the connection after which it is lost, whatever the host does: both sides have retried."""
+"""Seconds of silence on the connection after which it is lost, even if the host answers: by then, both sides have retried."""
 _LAST = struct.Struct("=52xII")
 """Milliseconds since the last data and since the last acknowledgement arrived, in Linux's tcp_info."""
 _HERE = (0, errno.ECONNREFUSED, errno.ECONNRESET)

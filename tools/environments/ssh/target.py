@@ -78,7 +78,7 @@ def _way(wish: Wish, settings: _Settings, above: tuple[str, ...]) -> tuple[Hop, 
     user, host, port = _spoken(wish.host)
     if wish.host in above or len(above) >= _DEEPEST:
         circle = " -> ".join([*above, wish.host])
-        raise EnvironmentFailed(f"the jump hosts go in a circle: {circle}; see ProxyJump in {settings.path}")
+        raise EnvironmentFailed(f"the jump hosts form a loop: {circle}; see ProxyJump in {settings.path}")
     found = settings.of(host)
     hop = _hop(wish, user or wish.user, host, port or wish.port, found, settings.path)
     jump = wish.jump or found.get("proxyjump", "")

@@ -90,7 +90,7 @@ class Transport(paramiko.Transport):
     def fed(self, wake: Callable[[], None]) -> None:
         """Call ``wake`` soon, before this transport waits for more data.
 
-        A reader that is woken for each packet takes longer to read it than the next packet takes to arrive.
+        Waking the reader for each packet would be too slow: it takes longer to read one than the next one takes to arrive.
         """
         if threading.current_thread() is not self:
             wake()

@@ -31,7 +31,7 @@ _SPECIAL = Regex("[{~*?[\ufffc]")
 _ACTIVE = Regex(r"[*?]|\[.*\]", re.DOTALL)
 _BLANKS = " \t\n"
 _WORD_COST = 64
-"""Number of characters that a word costs besides its own, so that a list that grows in a loop reaches a limit too."""
+"""Number of characters that a word costs in addition to its own, so that a list that grows in a loop reaches a limit too."""
 _AFTER_COLON = Regex(r"(?<=:)~(?=[/:]|$)")
 
 

@@ -29,7 +29,7 @@ HOLE = "\ufffc"
 
 
 class Taint(Flags):
-    """Origin of a text. Every text made from it has it too."""
+    """Origin of a text. Every text made from it has the same origin."""
 
     NONE = 0
     UNKNOWN = 1

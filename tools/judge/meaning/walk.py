@@ -23,7 +23,7 @@ SOME_FORKS, MANY_FORKS = 12, 48
 _LONG = 200
 """Number of steps after which one state is kept: the rest of a long script is judged for all branches together."""
 _LONG_LOOP = 100
-"""Number of steps of one loop after which few of its rounds are followed, if the script is already long."""
+"""Number of steps of a loop after which its rounds are not followed one by one, if the script is already long."""
 _LOOK_EVERY = 256
 """Number of steps between checks of the clock."""
 

@@ -103,7 +103,7 @@ def file_rules(rules: Sequence[Rule]) -> Mapping[str, Sequence[Rule]]:
 
 
 Indexed = tuple[Sequence[Rule], Mapping[str, frozenset[int]], frozenset[int]]
-"""The rows; by each word that some rows need in a command, the indices of these rows; the indices of rows that need no word."""
+"""The rows, the indices of rows by the word that they need in a command, and the indices of rows that need no word."""
 
 
 @functools.lru_cache(maxsize=1_024)

@@ -339,7 +339,7 @@ RULES = (
         "block",
         NAMES,
         Test(_own),
-        "runs toolcrib with other settings; only a user may",
+        "runs toolcrib with other settings; only a user may do that",
         yes=("export TOOLCRIB_CONFIG=/tmp/x.yaml", "env TOOLCRIB_YOLO_MODE=1 toolcrib chat"),
         no=("export TOOLCRIB_LOG=debug", "export TOOLS=1"),
         dry=False,

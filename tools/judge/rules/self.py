@@ -169,7 +169,7 @@ RULES = (
         "block",
         "toolcrib",
         Test(_changes) | _ANSWERS,
-        "changes toolcrib's own settings or approvals, or undoes changes; only a user may",
+        "changes toolcrib's own settings or approvals, or undoes changes; only a user may do that",
         yes=(
             "toolcrib config set approval off",
             "toolcrib config confirm",
@@ -217,7 +217,7 @@ RULES = (
             r"^(?:-[a-zA-Z]\S* )*-m ?(?:agent|toolcrib)(?:\.cli)?(?:[. ].*)?(?<= )(?:set|unset|edit|reset|enable|install|add"
             r"|trust|approve|confirm|grant|allow|yolo)(?: |$)"
         ),
-        "changes toolcrib's own settings or approvals; only a user may",
+        "changes toolcrib's own settings or approvals; only a user may do that",
         yes="python -m agent.cli config set approval off",
         no=("python -m pytest", "python -m agent.cli tools", "python -m agentlib set"),
         dry=False,
@@ -227,7 +227,7 @@ RULES = (
         "block",
         "python",
         text(r"-c .*(?:\bagent\.(?:api|conversation|policy|process|store)\b|tools\.approval|toolcrib\.contract\.store)"),
-        "changes toolcrib's own settings or approvals; only a user may",
+        "changes toolcrib's own settings or approvals; only a user may do that",
         yes="python -c 'f(\"agent.process\")'",
         no=("python -c 'import toolcrib'", "python a.py", "python -c 'agent.run(x)'"),
         dry=False,
@@ -237,7 +237,7 @@ RULES = (
         "block",
         "python",
         Test(_as_module),
-        "changes toolcrib's own settings or approvals; only a user may",
+        "changes toolcrib's own settings or approvals; only a user may do that",
         yes=(
             "python3 -m agent.cli approvals revoke x",
             "python3 -m toolcrib approvals revoke x",
@@ -291,7 +291,7 @@ RULES = (
         "block",
         "@own-code",
         _WRITTEN_HERE,
-        "runs code that uses toolcrib's own settings and approvals; only a user may",
+        "runs code that uses toolcrib's own settings and approvals; only a user may do that",
         yes=(
             "python - <<< 'from agent.config import load_config'",
             "python -c 'from toolcrib import Agent'",

@@ -296,7 +296,7 @@ RULES = (
         "block",
         SOCKETS,
         ANY,
-        "connects to toolcrib's own socket; only a user may",
+        "connects to toolcrib's own socket; only a user may do that",
         seen=_seen("ours"),
         yes=("nc -U /run/user/1000/toolcrib-console-1000/gateway", "socat - UNIX:/tmp/toolcrib-1000/6f1a"),
         no=("ls /run/user/1000/toolcrib-console-1000", "cp notes /tmp/toolcrib-notes"),

@@ -123,7 +123,10 @@ class TreeScanner:
         skips.forget()
 
     def everything(self) -> None:
-        """Check every path. If the root itself is gone, all of it is. Raises OSError, SnapshotRefused and SnapshotFailed."""
+        """Check every path.
+
+        If the root no longer exists, all paths are gone. Raises OSError, SnapshotRefused and SnapshotFailed.
+        """
         try:
             fd = open_folder(self._root, "")
         except FileNotFoundError:

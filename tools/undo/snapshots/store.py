@@ -153,7 +153,7 @@ class SnapshotStore:
         return [ProjectSnapshot(*row) for row in rows]
 
     def note_restoring(self, folders: Mapping[str, FileEntry | None]) -> None:
-        """Record the folders that a restore will use, in their state before it. No folders record that it is done."""
+        """Record the folders that a restore will use, in their state before it. An empty mapping records that it is done."""
         rows = [(os.fsencode(path), entry and entry.mode, entry and entry.mtime_ns) for path, entry in folders.items()]
         with self.transaction():
             self._db.execute("DELETE FROM restoring")
