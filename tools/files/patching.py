@@ -261,7 +261,10 @@ async def _put_back(done: Sequence[Step], ctx: ToolCallContext) -> list[str]:
 
 
 async def _is_as_before(step: Step, ctx: ToolCallContext) -> bool:
-    """Return True if the source is unchanged, as when it is not writable. Raises OSError, EnvironmentFailed."""
+    """Return True if a failed step left the source unchanged, for example because it is not writable.
+
+    Raises OSError, EnvironmentFailed.
+    """
     now, before = await ctx.environment.stat(step.source or ""), step.info
     if now is None or before is None or (now.kind, now.size, now.mode) != ("file", before.size, before.mode):
         return False

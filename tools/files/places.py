@@ -1,4 +1,4 @@
-"""Resolve a requested path to the file that is opened: once, then judged, and used unchanged."""
+"""Resolve a requested path to the file that is opened. This happens once: the gates judge the result, which is used unchanged."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ async def _begin(environment: Environment, path: str, info: FileInfo | None) -> 
 
 
 def _in_form(content: str, before: bytes | None, path: str) -> tuple[Text | None, str, str]:
-    """Return the text that ``before``, the beginning of a file, holds (None for a binary file), the content with the line ends of
-    that text, and a note.
+    """Return the text in ``before``, the beginning of a file (None for a binary file); the content with that text's line ends; a
+    note.
     """
     if before is None:
         return None, content, ""

@@ -113,7 +113,10 @@ def _words(act: Act) -> tuple[str, ...]:
 
 
 def _by_added_patterns(command: str, cwd: str) -> list[Finding]:
-    """Return findings by patterns that were appended to DANGEROUS_PATTERNS. An invalid pattern is found in every command."""
+    """Return findings by patterns that were appended to DANGEROUS_PATTERNS.
+
+    An invalid pattern counts as found in every command.
+    """
     found = []
     for pattern, description in added():
         try:

@@ -1,7 +1,7 @@
 """Effects of findings: whether a sandbox or a snapshot can contain a finding. They follow from the finding's key.
 
 A key names a kind of harm, and nearly every kind reaches equally far with all programs. A row of the rules that differs names its
-own effect. An unlisted key reaches outside, so that it is asked about.
+own effect. An unlisted key reaches outside, so the user is asked about it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules about paths: the changes of them that are blocked, or that the user is asked about."""
+"""Rules about paths: changes that are blocked, and changes that the user is asked about."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _OWN_WORK = frozenset(
     "docker docker-compose podman nerdctl npm yarn pnpm git tar bsdtar rsync scp zip make sort less man apt apt-get"
     " gcloud".split()
 )
-"""Commands that can run another command, and mostly don't. The inner command is judged and granted separately."""
+"""Commands that can run another command, but usually don't. The inner command is judged and granted separately."""
 
 
 def simple_argv(command: str) -> tuple[str, ...] | None:

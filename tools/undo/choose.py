@@ -130,8 +130,8 @@ def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed
 
 
 def only(found: Sequence[UndoTarget], paths: Sequence[str]) -> Sequence[UndoTarget]:
-    """Return the targets whose path equals or ends with one of these; all without paths. Raises NotFound for one without a
-    match.
+    """Return the targets whose path equals or ends with one of these; without paths, all targets. Raises NotFound for one without
+    a match.
     """
     for path in paths:
         if not any(_is_at(target, path) for target in found):

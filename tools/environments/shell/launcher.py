@@ -56,7 +56,7 @@ class ShellProcess(Protocol):
         ...
 
     def reap(self) -> None:
-        """Release the process number. Nothing of its session is left or needed."""
+        """Release the process number. No process of its session is left or needed."""
         ...
 
 

@@ -296,7 +296,7 @@ class ShellPool:
     # -- state ---------------------------------------------------------------------------------------------------
 
     async def state(self) -> ShellState:
-        """Return the state after the last ended command: one object until another ends, or until the shell is suspended."""
+        """Return the state after the last ended command; the same object until another ends or the shell is suspended."""
         await self._told()
         self._collect()
         return self._kept.state()

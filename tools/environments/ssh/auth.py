@@ -54,7 +54,7 @@ def _hung_up(tried: list[str]) -> str:
 
 
 def _asked(transport: paramiko.Transport, hop: Hop, tried: list[str]) -> str:
-    """Return the reason of a refusal, with the authentication methods that the server accepts, if it reports them."""
+    """Return the reason for a refusal, with the authentication methods that the server accepts, if it reports them."""
     import paramiko
 
     allowed = ""

@@ -66,7 +66,7 @@ class _Wake:
 class SshChannel:
     """A channel of a connection. ``room``: returns how many bytes can be sent without waiting.
 
-    ``why``: returns the reason of a lost connection. ``fed``: calls its argument soon. ``done``: is called when the channel is
+    ``why``: returns the reason for a lost connection. ``fed``: calls its argument soon. ``done``: is called when the channel is
     dropped.
     """
 

@@ -33,8 +33,8 @@ SILENT = "the connection was lost: no data for some seconds (the link is cut, or
 
 
 class Connection:
-    """A connection. ``transports`` has one for each hop, the host's own last. ``lost`` is called once, with the reason of
-    a loss.
+    """A connection. ``transports`` has one for each hop, the host's own last. ``lost`` is called once, with the reason for a
+    loss.
     """
 
     def __init__(self, transports: Sequence[Transport], where: str, lost: Callable[[str], None]) -> None:

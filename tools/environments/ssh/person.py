@@ -63,7 +63,7 @@ def _plain(text: str) -> str:
 
 
 def _go_to(cwd: str) -> str:
-    """Return a command that works in the account's own shell, whichever that is."""
+    """Return a command that works in any shell that the account may have."""
     home, _, rest = cwd.partition("/") if cwd.startswith("~") else ("", "", cwd)
     place = f"{home}/{shlex.quote(rest)}" if home else shlex.quote(rest)
     return f"cd {place}; exec $SHELL -l"

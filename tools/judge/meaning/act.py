@@ -129,7 +129,7 @@ class Meaning:
     read: Sequence[str] = ()
     """Files that were read (their digests are bound to the answer)."""
     files: Mapping[str, Taint] = field(default_factory=dict)
-    """Absolute paths of the tainted files that it leaves: a downloaded or decoded file stays so for the next command."""
+    """Absolute paths of the tainted files that it leaves: a downloaded or decoded file keeps its taint for the next command."""
     copies: Mapping[str, str] = field(default_factory=dict)
     """Copied or moved files and folders that it leaves: the new path, and the old one."""
     links: Sequence[tuple[str, str]] = ()

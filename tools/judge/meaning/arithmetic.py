@@ -30,7 +30,7 @@ class _Unknown(Exception):
 
 
 def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | None:
-    """Return the number, None if unknown. Assignments in it are made, commands in it are interpreted."""
+    """Return the number, None if unknown. Make its assignments, and interpret its commands."""
     raw = text.text.strip()
     if raw.isdigit() and (raw[0] != "0" or raw == "0"):
         return int(raw) if len(raw) < 19 else None

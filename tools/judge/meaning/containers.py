@@ -21,7 +21,7 @@ _RUN_SCRIPTS = frozenset({"python", "python3"})
 def run(argv: Sequence[Value], stdin: Value | None) -> list[Inner]:
     """Return a container's command if it may write to outside data: a volume, folders of the host.
 
-    Otherwise its effects end with the container. The rules about mounts decide which folders of the host need a question.
+    Otherwise its effects end with the container. The rules about mounts decide which folders of the host need an approval.
     """
     words = [value.text for value in argv]
     reading = read(words, path_of(words[0].rpartition("/")[2]))

@@ -215,7 +215,7 @@ def _spread(states: list[State], count: int) -> list[State]:
 
 
 def blurred(before: State, after: State) -> State:
-    """Return ``after`` with every value unknown that a round changed."""
+    """Return ``after``, with all values unknown that a round changed."""
     for name, var in list(after.vars.items()):
         old = before.vars.get(name)
         if old == var:

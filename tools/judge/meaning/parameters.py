@@ -212,7 +212,7 @@ def _unsure(it: Walker, state: State, part: Parameter, value: Value | ManyWords 
 
 
 def _assigned(it: Walker, state: State, part: Parameter, value: Value) -> Value:
-    """Set the variable of ``${name:=value}``, and return its new value: it may be a number, or in capitals."""
+    """Set the variable of ``${name:=value}``, and return its new value, which may be converted to a number or to capitals."""
     if not _NAME.fullmatch(part.name):
         it.context.doubts.fail(state)
         return value

@@ -251,7 +251,7 @@ def _tasks(*files: str) -> Callable[[Walker, State, Values], list[Inner]]:
 
 
 def _commands(text: str) -> list[str]:
-    """Return the possible commands in a list of tasks: values of keys, items, blocks, and an ``rm`` for each path to be
+    """Return the possible commands in a list of tasks: values of keys, items, blocks, and an ``rm`` for each path that must be
     absent.
     """
     found: list[str] = [f"rm -rf {match[1]}" for match in _ABSENT.finditer(text)]

@@ -224,7 +224,7 @@ class State:
         return last
 
     def local(self, name: str) -> None:
-        """Make ``name`` local to the running function: its old value returns at the end."""
+        """Make ``name`` local to the running function: its old value is restored at the end."""
         if self.frames and name not in self.frames[-1]:
             self.frames = (*self.frames[:-1], {**self.frames[-1], name: self.vars.get(name)})
 

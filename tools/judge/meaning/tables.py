@@ -56,7 +56,7 @@ INTERPRETERS = Table[InterpreterOptions]("INTERPRETERS", "interpreters")
 FILTERS = Table[Callable[[Sequence[str], Sequence[str], Value], Value | None]]("FILTERS", "filters")
 """Programs whose output follows from their input: ``(words, operands, input)`` to output, None if it is unknown."""
 OUTPUTS = Table[Callable[[Walker, State, _Values], Value]]("OUTPUTS", "output")
-"""Programs whose output depends on more than that."""
+"""Programs whose output depends on more than their input."""
 EFFECTS = Table[Callable[[Walker, State, _Values], None]]("EFFECTS", "effects", "gitaliases", "packing", "panes")
 """Programs that write something to files which a later command may run or send."""
 

@@ -1,8 +1,7 @@
 """Commands in the arguments of programs without a table: ``chamber exec prod -- rm -rf x``, ``pueue add 'rm -rf x'``.
 
-An unknown program may run another one. Its arguments are followed as a command from each word on that is the name of a program
-known to the rules, and so is a whole command in one word. A false match costs nothing: only findings of a rule lead to a
-question.
+An unknown program may run another one. Each of its words that names a program known to the rules is followed as the start of a
+command. So is a word that is a whole command. A false match costs nothing: only findings of a rule lead to a question.
 """
 
 from __future__ import annotations

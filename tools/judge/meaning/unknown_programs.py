@@ -1,4 +1,4 @@
-"""Unknown programs: any file in their arguments may be changed after them."""
+"""Unknown programs: they may change any file in their arguments."""
 
 from __future__ import annotations
 

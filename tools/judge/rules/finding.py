@@ -33,7 +33,7 @@ _NARROWS = {
     **dict.fromkeys(("-type", "-mindepth", "-maxdepth", "-mtime", "-mmin", "-newer", "-size", "-path", "-user", "-name"), 1),
     **dict.fromkeys(("-depth", "-empty", "-mount", "-xdev", "-print", "-print0", "-ls"), 0),
 }
-"""Words of find, with the number of their arguments, that only reduce the files for later words, or print their names."""
+"""Words of find, with the number of their arguments, that only narrow the results for later words, or print names."""
 
 
 def _only_remade(view: ActView, looks: Looks) -> bool:

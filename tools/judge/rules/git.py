@@ -131,7 +131,7 @@ _EXPIRES = Regex(r"gc\.(?:[^=]*\.)?(?:pruneexpire|reflogexpire\w*)=(?!never)(?!\
 
 
 def _expires(view: ActView) -> bool:
-    """Return whether a setting on the line makes git delete commits that are on no branch earlier than usual."""
+    """Return whether a setting on the line makes git delete, earlier than usual, commits that are on no branch."""
     return any(one.name == "-c" and _EXPIRES.match(one.value or "") for one in view.read().options)
 
 

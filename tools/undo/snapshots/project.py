@@ -46,9 +46,9 @@ _PATIENCE = 3.0  # seconds; a gate may take 10
 class Project:
     """Snapshots of one project folder. Create it with ``open``. Safe for several sessions and threads.
 
-    It keeps contents, modes, times, owners, links, extended attributes and hard links inside the project, also of ``.git`` and
-    ignored files; but no folders that ``SkippedFolders`` names, other file systems, unreadable files, sockets and devices.
-    The store may take twice ``max_mb``.
+    It keeps contents, modes, times, owners, links, extended attributes and hard links inside the project, including those of
+    ``.git`` and ignored files, but no folders that ``SkippedFolders`` names, other file systems, unreadable files, sockets and
+    devices. The store may take twice ``max_mb``.
     """
 
     _projects: ClassVar[dict[tuple[str, str], tuple[Project, int]]] = {}
