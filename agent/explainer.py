@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Explainer:
-    """Explains commands as a session's gate would decide on them: for a stored session, or for one that would start now."""
+    """Explains how a session's gate would decide on commands: for a stored session, or for one that would start now."""
 
     def __init__(self, here: Workspace, scope: CallScope) -> None:
         self.here = here
@@ -66,7 +66,7 @@ class Explainer:
         if state is not None and state.shell is not None:
             environment = scope.environment
             if isinstance(environment, Portable):
-                with contextlib.suppress(EnvironmentFailed):  # its folder is gone: the run continues in another folder, too
+                with contextlib.suppress(EnvironmentFailed):  # its folder is gone; the run would continue in another one
                     await environment.restore_state(PortableState(state.shell.cwd, dict(state.shell.variables)))
         return cls(here, scope)
 

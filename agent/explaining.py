@@ -72,7 +72,7 @@ class Explanation:
         return handling(finding, self.weighed.layers, home)
 
     def decider(self, finding: Finding, person: str) -> str:
-        """Return the name of the rule or grant that decides about a finding, or ``person``, the user who is asked."""
+        """Return the name of the rule or grant that decides a finding, or ``person`` if the user is asked."""
         if finding.level in ("allow", "block"):
             return f"the rule {finding.key}"
         held = self.handling(finding)
@@ -143,7 +143,7 @@ def highest(levels: Sequence[Any]) -> Level:
 
 
 def asked_about(config: Config, platform: str, findings: Sequence[Finding]) -> str:
-    """Return who is asked about these findings: the user, and before them the model of approval.smart if it may answer."""
+    """Return who is asked about these findings: first the model of approval.smart if it may answer, then the user."""
     smart, here = config.approval.smart, config.platforms.get(platform)
     may_answer = all(one.level == "ask" and not one.key.startswith(TOOL_RULE) for one in findings)
     if smart.enabled and may_answer and (here is None or here.smart_approval):

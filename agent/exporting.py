@@ -186,7 +186,7 @@ def _arguments(call: Mapping[str, Any]) -> str:
 
 
 def _in_short(call: Mapping[str, Any]) -> str:
-    """Return the arguments of a call in short; a single text argument without its name."""
+    """Return a short form of a call's arguments. A single text argument is shown without its name."""
     args = call["args"]
     if not isinstance(args, Mapping):
         words = str(args)

@@ -5,7 +5,7 @@
     setCode                the current code; value is all of it. Each preview of a call begins with the previous one
     toolResult             once per call, data {name, output, ok}
 
-Every message of a call has the call's id, every text stream of a turn an id of its own.
+Every message of a call has the call's id, and every text stream of a turn has an id of its own.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Translator:
     # -- turns and texts -----------------------------------------------------------------------------------------
 
     def _begin_turn(self) -> None:
-        """Begin a turn. Call ids are valid within one turn: some servers repeat them in each (004-2)."""
+        """Begin a turn. Call ids are valid within one turn, because some servers reuse them in every turn (004-2)."""
         self.close()
         self._tries = 0
         self._coming.clear()

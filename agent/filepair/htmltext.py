@@ -19,7 +19,7 @@ _LANGUAGES = ("", "html", "xhtml", "htm", "svg", "xml", "vue")
 def find_html(text: str) -> str:
     """Return the page in ``text``, "" if there is none.
 
-    Searched in this order: the content of ``<file path="...">``, a page from its doctype or ``<html>`` on, a fenced block with
+    The search order is: the content of ``<file path="...">``, a page from its doctype or ``<html>`` on, a fenced block with
     tags in it. An unclosed part extends to the end. Within a wrapper the same search applies; if it finds no page, the wrapper's
     whole content is returned.
     """

@@ -43,9 +43,9 @@ class PartialText:
 class ArgumentReader:
     """A reader of arguments: ``feed`` it the text in any pieces, then ``get`` the strings of the wanted keys.
 
-    Only the object's own keys count: the same words inside a string or deeper down are not keys. For a repeated key, the later
-    value counts, as in JSON. Reading stops at text that is no JSON object (``broken``); values read before are kept. The cost
-    is linear in the text, however it is cut.
+    Only the object's own keys count: the same words inside a string or a nested object are ignored. For a repeated key, the
+    later value counts, as in JSON. Reading stops at text that is not a JSON object (``broken``); values read before are kept.
+    The cost is linear in the length of the text, however it is split.
     """
 
     def __init__(self, keys: Collection[str]) -> None:
@@ -67,7 +67,7 @@ class ArgumentReader:
         return self._expects == "nothing" and not self.broken
 
     def get(self, key: str) -> PartialText | None:
-        """Return the string under ``key``; None until its opening quote arrives, and if the value is no string."""
+        """Return the string under ``key``; None until its opening quote arrives, or if the value is not a string."""
         return self._found.get(key)
 
     def feed(self, text: str) -> None:

@@ -21,7 +21,7 @@ _RANGE = Regex(r"([-+])(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace ``old_text`` with ``new_text`` in ``count`` places, from the first on; -1 for all."""
+    """Replace the first ``count`` matches of ``old_text`` with ``new_text``; -1 means all."""
 
     old_text: str
     new_text: str
@@ -67,7 +67,7 @@ class VariantFile:
         self._set(_normal(path), content)
 
     def edit_file(self, edits: Sequence[Edit], path: str = "") -> Edited:
-        """Make all edits, in order, each on the result of the one before; or none.
+        """Make all edits in order, each on the result of the previous one, or none of them.
 
         Raises NotFound if there is no such file or an old_text is not in it, and InvalidArguments for an invalid edit.
         """
@@ -148,7 +148,7 @@ def _diff_line(line: str, start: int) -> str:
 
 
 def first_changed_line(before: str, after: str) -> int | None:
-    """Return the number, from 1, of the first line that differs; None if none does."""
+    """Return the number, from 1, of the first line that differs; None if all lines are equal."""
     return None if before == after else _same(_lines(before), _lines(after)) + 1
 
 

@@ -38,7 +38,7 @@ MAX_TOOL_TURNS = 20
 OpenModel: TypeAlias = Callable[[Session], "ProviderSession | Awaitable[ProviderSession]"]
 """Opens a session's conversation with its model."""
 Prompt: TypeAlias = str | Sequence[Mapping[str, Any]]
-"""A task as text; or the conversation so far as records ({"role": "user", "text": ...}), the last of them the question."""
+"""A task as text; or the conversation so far as records ({"role": "user", "text": ...}), with the question as the last record."""
 Send: TypeAlias = Callable[[Message], None]
 
 INSTRUCTIONS = (

@@ -37,7 +37,7 @@ class Admitted:
     user: str
     roles: tuple[str, ...] = ()
     locked: str = ""
-    """Reason why this user may decide nothing now, as the platform reports; "" if they may."""
+    """The platform's reason why this user may not decide anything now; "" if they may."""
     reported: tuple[str, ...] = field(default=(), compare=False)
     """The roles that the platform reported."""
 
@@ -113,7 +113,7 @@ class Admission:
 
 
 def roles_of(platform: str, config: PlatformConfig, store: Store, user: str) -> set[str]:
-    """Return the roles that a user has by configuration or pairing, or none for a group. For a terminal: it waits for the store.
+    """Return the roles that a user has by configuration or pairing, or none for a group. Blocks, so use it in a terminal only.
 
     Roles that the platform reports are unknown here, and so are pairings in a store that can't be read.
     """

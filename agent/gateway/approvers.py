@@ -1,4 +1,4 @@
-"""Users who may decide what others asked for, and their direct chats with the bot."""
+"""Users who may decide the requests of others, and their direct chats with the bot."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Approvers:
     async def for_ticket(
         self, record: TicketRecord, asked: Principal | None, there: Chat, chats: DirectChats | None = None
     ) -> list[Chat]:
-        """Return the direct chats of users who may decide a ticket, if its asker may not, or does not see all of it; else none.
+        """Return the direct chats of users who may decide a ticket; none if its asker may decide it and sees all of it.
 
         ``there``: the chat of the question. If it shows less than the ticket has, an asker who may decide gets a copy too.
         ``chats`` replaces ``self.chats``. Raises StoreFailed.

@@ -108,7 +108,7 @@ class ChatRequests:
         )
 
     async def is_left(self, session_id: str) -> bool:
-        """Return whether no work may happen in a session: its chat has another one, or its user may not write any more.
+        """Return True if a session must not continue: its chat has another session, or its user may no longer write there.
 
         Raises StoreFailed.
         """
@@ -133,7 +133,7 @@ class ChatRequests:
     def place_of(self, chat: Chat, roles: Collection[str], info: SessionInfo | None = None) -> tuple[Workspace, WithheldTools]:
         """Return the workspace of a chat's sessions, and the tools that they never have there, for a user with these roles.
 
-        A stored session, ``info``, may run in another backend than a new one. Raises ConfigError, and ToolcribError if that
+        A stored session, ``info``, may run in a different backend than a new one. Raises ConfigError, and ToolcribError if that
         backend is unavailable.
         """
         folder = self.folder(chat)

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 BUSY_MODES = ("queue", "steer", "interrupt")
 _TAKES_BACK = ("/stop", "/new", "/deny", "/jobs")
 _NO_DECISION = (*_TAKES_BACK, "/help", "/approvals", "/tools", "/title", "/status")
-"""Commands for a sender who may decide nothing (see ``Inbound.locked``): they show, end or refuse something."""
+"""Commands for a sender who may not decide anything (see ``Inbound.locked``): they show, end or refuse something."""
 _OTHERS = "Another user started that run."
 
 

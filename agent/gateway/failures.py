@@ -31,7 +31,7 @@ _MOST = 500
 _PLACES = 5
 _OURS = ("toolcrib", "agent")
 _TOLD = (BadRequest, ContextTooLong, Overloaded, StreamBroken, ToolError, NotSent)
-"""Errors whose text may come from others: from a model server, which has read the request, a tool, or a platform's server."""
+"""Errors whose text may come from a model server (which has read the request), a tool, or a platform's server."""
 _CODE = Regex(r"[A-Za-z0-9_.-]{1,40}")
 _IN_LOG = "the operator's log has details"
 _WRONG = f"Something went wrong here; {_IN_LOG}."
@@ -105,7 +105,7 @@ def _has_our_words(error: ToolcribError) -> bool:
 
 @contextmanager
 def retried_if_passing() -> Iterator[None]:
-    """Raise StoreFailed for a fault of this machine that passes: platforms and the mailbox retry after StoreFailed."""
+    """Raise StoreFailed for a temporary fault of this machine, because platforms and the mailbox retry after StoreFailed."""
     try:
         yield
     except Exception as error:

@@ -23,7 +23,7 @@ _LAST = 200
 
 
 class Waits:
-    """Distribution of times in seconds: ``counts`` by BOUNDS plus one above, and the latest times."""
+    """Distribution of times in seconds: ``counts`` for each of BOUNDS, one count above them, and the latest times."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)

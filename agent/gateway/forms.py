@@ -20,7 +20,7 @@ def chat_json(chat: Chat) -> dict[str, Json]:
 
 
 def chat_of(data: Mapping[str, Json]) -> Chat:
-    """Return the chat that ``chat_json`` made."""
+    """Return the chat that ``chat_json`` encoded."""
     return Chat(data["id"], data["thread"], data["is_group"], data["title"])
 
 
@@ -47,7 +47,7 @@ def inbound_json(message: Inbound) -> dict[str, Json]:
 
 
 def inbound_of(data: Mapping[str, Json]) -> Inbound:
-    """Return the message that ``inbound_json`` made."""
+    """Return the message that ``inbound_json`` encoded."""
     files = tuple(Attachment(**{**one, "ref": dict(one["ref"])}) for one in data["attachments"])
     return Inbound(**{**data, "chat": chat_of(data["chat"]), "attachments": files, "roles": tuple(data["roles"])})
 

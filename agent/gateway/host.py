@@ -33,7 +33,7 @@ _TEXT = 100_000
 _NO_TEXT = Regex("[\0\ud800-\udfff]")
 """Characters that are not valid in text and that model servers reject."""
 _REPEATS, _MOST = 3_600.0, 10_000
-"""Limits in seconds and messages for recognising a duplicate without asking the store."""
+"""Limits, in seconds and in messages, within which a duplicate is recognised without asking the store."""
 Taken = Literal["kept", "known", "refused", "limited"]
 
 
@@ -105,7 +105,7 @@ class GatewayHost:
         return "kept"
 
     def _is_repeated(self, message: Inbound) -> bool:
-        """Return whether a message arrived within the last hour already, and so was already counted."""
+        """Return whether the same message arrived, and was counted, within the last hour."""
         before = time.monotonic() - _REPEATS
         while self._lately and (next(iter(self._lately.values())) < before or len(self._lately) > _MOST):
             del self._lately[next(iter(self._lately))]

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class ChatJobs:
-    """The jobs of one platform, by the configuration that ``config`` returns at the time."""
+    """The jobs of one platform. ``config`` returns the current configuration."""
 
     def __init__(
         self, platform: str, store: Store, config: Callable[[], Config], questions: ChatQuestions, texts: LongTexts
@@ -61,7 +61,7 @@ class ChatJobs:
     async def chat_of(self, session_id: str) -> Chat | None:
         """Return the chat of this platform that a job's session reports to.
 
-        None for any other session, and if the chat may no longer read the result.
+        None for any other session, or if the chat may no longer read the result.
         """
         run = await self._store.cron.run_of(session_id)
         return None if run is None or run.platform != self._platform else await self._chat(run)

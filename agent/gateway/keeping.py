@@ -44,7 +44,7 @@ class LineKeeper:
         self._task = asyncio.get_running_loop().create_task(self._keep())
 
     async def drain(self, seconds: float) -> None:
-        """Begin nothing more; see ChatLine.drain."""
+        """Start no new work; see ChatLine.drain."""
         await self._let_be()
         await self.line.drain(seconds)
 

@@ -29,7 +29,7 @@ class KnownChats:
         return self._chats[session_id]
 
     async def is_left(self, session_id: str) -> bool:
-        """Return whether the chat of a session has another one by now, so that no process may continue it. Raises StoreFailed."""
+        """Return whether a session's chat has another session now; then no process may continue this one. Raises StoreFailed."""
         chat = await self.chat_of(session_id)
         record = None if chat is None else await self._mail.chat(self._platform, chat.key)
         return record is not None and record.session_id != session_id

@@ -42,7 +42,7 @@ class Quotas:
         self._starting: set[str] = set()
 
     def use(self, config: PlatformConfig) -> None:
-        """Use other limits from now on; counts stay."""
+        """Use other limits from now on; the counts are kept."""
         self._config = config
 
     def over(self, user: str) -> bool:
@@ -74,7 +74,7 @@ class Quotas:
         )
 
     def busy(self, user: str, session_id: str, at_work: Callable[[str], bool]) -> str:
-        """Count a user's run in a session. Return the text to show if too many run in other sessions, "" otherwise.
+        """Count a user's run in a session. Return the text to show if the user has too many runs in other sessions, "" otherwise.
 
         Call ``begun`` afterwards, whatever the outcome.
         """

@@ -48,7 +48,7 @@ def about(platform: str, chat: str = "", run: str = "") -> dict[str, dict[str, s
 
 
 def work_on(platform: str, chat: str = "", run: str = "") -> None:
-    """Add these ids to all that the current task, and tasks that it creates, log from now on."""
+    """Add these ids to every log line of the current task, and of tasks that it creates, from now on."""
     _about.set(_shown(platform, chat, run))
 
 

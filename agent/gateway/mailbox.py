@@ -106,7 +106,7 @@ class Mailbox:
         self._left = ()
 
     async def drain(self, seconds: float) -> None:
-        """Begin only messages that end or refuse something, and wait ``seconds`` for messages in progress.
+        """Handle only messages that end or refuse something, and wait ``seconds`` for messages in progress.
 
         Other messages, waiting or new, are left to the next process.
         """
@@ -114,7 +114,7 @@ class Mailbox:
         await self._wait(seconds)
 
     async def close(self, seconds: float) -> None:
-        """Begin nothing more, and wait ``seconds`` for messages in progress."""
+        """Start no new work, and wait ``seconds`` for messages in progress."""
         self._draining = self._closing = True
         await self._wait(seconds)
 
@@ -170,7 +170,7 @@ class Mailbox:
             return False
 
     async def _take(self, mail: Mail) -> None:
-        """Handle a message. Errors are shown in the chat; a message stays waiting only after StoreFailed, which it raises."""
+        """Handle a message. Errors are shown in the chat, except StoreFailed: it is raised, and the message stays queued."""
         message = inbound_of(mail.body)
         message = replace(message, at=min(mail.at, message.at + _SKEW) if message.at else mail.at)  # at most its arrival
         try:

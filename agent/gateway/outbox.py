@@ -35,7 +35,7 @@ _LONGEST_PAUSE = 300.0
 _GIVES_UP = 24 * 3600.0
 """Seconds after which a message that could not be shown fails."""
 _LEAST_TRIES = 20
-"""Minimum tries before a message fails, about an hour of them, in case the clock was set forward."""
+"""Minimum tries before a message fails (they take about an hour), in case the clock was set forward."""
 _SEND_SECONDS = 60.0
 _STORE_PAUSE = 5.0
 
@@ -290,7 +290,7 @@ class Outbox:
                 lane.changed.clear()
 
     async def _try(self, lane: _Lane, post: Post) -> bool:
-        """Send a post, and return whether it is finished. State ``sending``: it was sent before, with unknown result."""
+        """Send a post, and return whether it is finished. State ``sending``: it was sent before, and the result is unknown."""
         name, traits = self._platform.name, self._platform.traits
         is_again = post.state == "sending" and not (post.shown_as and traits.edit_seconds is not None)  # otherwise it is an edit
         note = SENT_AGAIN if is_again and not traits.idempotent else ""

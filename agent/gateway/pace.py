@@ -15,7 +15,7 @@ class SendRate:
         self._next = 0.0
 
     async def wait(self) -> None:
-        """Return when the next message may be sent."""
+        """Wait until the next message may be sent."""
         now = time.monotonic()
         self._next = max(self._next, now - self._saved) + 1.0 / self._rate
         if self._next > now:

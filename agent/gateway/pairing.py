@@ -14,7 +14,7 @@ from toolcrib.contract.types import Json
 
 SECONDS = 600.0
 TRIES = 5
-"""Wrong codes, from all users together, after which a code is void."""
+"""Number of wrong codes, from all users together, after which a code is void."""
 _LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
 _LENGTH = 8
 _CODE, _PEOPLE = "pairing", "paired"
@@ -66,7 +66,7 @@ class Pairings:
         return None
 
     async def void(self, said: str) -> bool:
-        """Void the open code if ``said`` is that code, as others have read it. Return whether it was."""
+        """Void the open code if ``said`` is that code, because others have read it. Return whether it was."""
         if not (word := _code_in(said)):
             return False
         while (offered := await self._offered()) is not None and hmac.compare_digest(offered[0]["digest"], _digest(word)):

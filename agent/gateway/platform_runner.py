@@ -181,7 +181,7 @@ class ChatLine:
     # -- stopping ------------------------------------------------------------------------------------------------
 
     async def drain(self, seconds: float) -> None:
-        """Begin nothing more, and return when the current work has ended or ``seconds`` have passed.
+        """Start no new work, and return when the current work has ended or ``seconds`` have passed.
 
         Messages that arrive meanwhile are kept for the next start, and questions stay open.
         """

@@ -39,9 +39,9 @@ _HOW_ELSEWHERE = "Use `toolcrib approvals` at a terminal, or answer in another c
 _TOO_EARLY = "You wrote that before this question was shown. To approve it, send /approve {id}."
 _NOT_YET = "This question is still being sent: press again in a moment."
 _LOOKS, _LOOK_SECONDS = 50, 0.02
-"""Times that a press checks for a question that is being shown, and the seconds between two checks."""
+"""How often a press checks for a question that is being shown, and the seconds between two checks."""
 _PUT_OFF = 3
-"""Times that one press is deferred, so that it does not delay those behind it."""
+"""How often one press may be deferred; the limit keeps it from delaying later presses."""
 _COPIES = 20
 """Maximum number of other users' open questions in one chat, so that many requests of one user do not flood it."""
 _UNTOLD = 1.0
@@ -49,7 +49,7 @@ _UNTOLD = 1.0
 
 
 class NoSuchQuestion(ToolcribError):
-    """No question matches, or several do; its text is a line for users."""
+    """Raised if no question matches, or several do. Its text is a line for users."""
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ class ChatQuestions:
         for chat, key in list(asked.shown.items()):
             if (post := await self._store.mail.get(self._platform, key)) is not None:
                 text = f"_A question still waits for an answer ({ticket_id[:SHOWN_ID]}). /approvals lists all._"
-                reminder = f"reminder:{key.removeprefix(_KEY)}:{record.remind_at or 0.0:.3f}"  # one for each time
+                reminder = f"reminder:{key.removeprefix(_KEY)}:{record.remind_at or 0.0:.3f}"  # one key for each reminder
                 body = body_of(chat_of(post.body["chat"]), text, reply_to=post.shown_as)
                 await self._outbox.put(chat, reminder, body, session_id=record.session_id)
 
@@ -227,8 +227,8 @@ class ChatQuestions:
     async def pressed(self, press: Press, who: Admitted) -> str:
         """Handle the press of a button, and return a line for the user. Only the button's letter counts, not its label.
 
-        ``press.key`` counts only if no known message has the id. Raises StoreFailed if the message id may still become known: the
-        platform must offer the press again.
+        ``press.key`` counts only if no known message has the id. Raises StoreFailed if the message id may still become known:
+        the platform must deliver the press again.
         """
         choice, name, press_id = press.choice, press.name, press.press_id
         known = await self.shown_as(press.chat, press.message_id) or await self._copied(press.chat, press.key)
@@ -277,8 +277,8 @@ class ChatQuestions:
     async def said_alone(self, message: Inbound, session_id: str, who: Admitted) -> str | None:
         """Handle a message, not a reply, that answers the only open question of the chat's session; None if it does not.
 
-        A message is an answer if it is one of the possible ones and was written after the question was shown, or if it denies.
-        Only for chats with one user: in a group the message may be for another member.
+        A message is an answer if it has the text of a possible answer and was written after the question was shown, or if it
+        denies. Only for chats with one user: in a group the message may be for another member.
         """
         asked = self._open.get(session_id, {})
         key = next(iter(asked.values())).shown.get(message.chat.key) if len(asked) == 1 else None

@@ -122,7 +122,7 @@ async def records_of(store: Store, platform: str = "") -> list[ChatRecord]:
 
 
 async def owners_of(store: Store, config: Config, records: Sequence[ChatRecord]) -> Mapping[str, str]:
-    """Return by platform the user who owns it today, by id or by pairing, and has a direct chat. Raises StoreFailed.
+    """Return for each platform its current owner, by id or by pairing, if that user has a direct chat. Raises StoreFailed.
 
     A platform with several owners is left out: they may be different people.
     """

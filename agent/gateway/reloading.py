@@ -43,7 +43,7 @@ async def taken_up(crib: Crib) -> list[str]:
 
 
 def pin(crib: Crib) -> None:
-    """Make the process use its configuration as it was read, for folders of later chats too, until a reload."""
+    """Pin the configuration as the process read it: until a reload, folders of later chats use it too."""
     with contextlib.suppress(OSError):
         data = crib.config.path.read_bytes()
         if hashlib.sha256(data).hexdigest() == crib.config.digest:

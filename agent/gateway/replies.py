@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _MORE = " …"
 _LOOKS = 32
-"""Times that an answer is split into messages again while its length doubles."""
+"""How often an answer is split into messages again while its length doubles."""
 _ENDS = {
     "interrupted": "(interrupted)",
     "ended": "(stopped: it can't continue without a call that was denied)",
@@ -288,7 +288,7 @@ class Replies:
         values = call.args.values() if isinstance(call.args, Mapping) else (call.args,)
         words = " ".join([f"{call.name}:", *(one_line(str(value), _CALL_CHARS) for value in values)])
         if (chat := await self._chat_of(session_id)) is not None:
-            with contextlib.suppress(Exception):  # calls are shown if that works
+            with contextlib.suppress(Exception):  # a call that can't be shown is skipped
                 await calling(chat, one_line(self._outbox.redact(words), _CALL_CHARS))
 
     async def _ask(self, session_id: str, ticket_id: str) -> None:

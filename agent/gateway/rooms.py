@@ -86,8 +86,8 @@ class Rooms:
     def _is_anothers(self, record: ChatRecord, chat: Chat, who: Admitted) -> bool:
         """Return whether a chat's session must not continue for the user who speaks now.
 
-        Users who join later must not see a conversation with one user, and one member alone must not continue a group's. The
-        session's tools depend on whether its user is the owner.
+        Users who join later must not see a conversation with one user, and one member alone must not continue a group's
+        session. The session's tools depend on whether its user is the owner.
         """
         was_group = record.body["chat"]["is_group"]
         if was_group or chat.is_group:

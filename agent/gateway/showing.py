@@ -63,7 +63,7 @@ def buttons_of(record: TicketRecord) -> list[Button]:
 def outcome_of(record: TicketRecord) -> str:
     """Return the outcome of a ticket, and who decided it."""
     answer = record.answer
-    if record.state == "expired" and answer is not None and answer.by == NO_USER:  # if its time ran out, it has no answer
+    if record.state == "expired" and answer is not None and answer.by == NO_USER:  # no user answered in time
         return _TAKEN_BACK
     by = f" by {answer.by}" if answer is not None and answer.by else ""
     if record.ticket.resume_mode != "replay" and record.state == "approved":  # answered a tool's question

@@ -61,7 +61,8 @@ def split(text: str, most: int) -> list[str]:
     """Return the text as messages of at most ``most`` characters (at least 200), without blank lines around them.
 
     The text is cut between blocks (paragraphs, lists, whole code blocks) if possible, else between lines, words or characters.
-    A code block longer than a message is closed and reopened. In a message that does not begin its list, it has no indent.
+    A code block longer than a message is closed and reopened. A block is not indented in a message that lacks the beginning of
+    its list.
     """
     most = max(most, _LEAST)
     parts: list[str] = []

@@ -2,6 +2,6 @@
 
 ``own`` reads toolcrib's JSON; ``claude_code``, ``codex`` and ``hermes`` read those tools' files, as public sources describe
 them. ``session_files`` is their shared part, ``turns`` creates records of a conversation, and ``keeping`` puts sessions into
-the store. A file may contain anything: unreadable parts are reported with their place and left out, and nothing in a file is
-obeyed (see agent.conversation.imported).
+the store. A file may contain anything: unreadable parts are reported with their place and left out, and no instruction in a
+file is followed (see agent.conversation.imported).
 """

@@ -9,9 +9,10 @@ called internal there, and may change with each release. Their format is taken f
 
 A line has a ``type``; ``user`` and ``assistant`` lines have a ``message`` as in Anthropic's Messages API, whose content is a
 string or blocks (text, thinking, tool_use, tool_result, image), a ``timestamp``, ``sessionId`` and ``cwd``. A reply takes
-several lines with one ``message.id``, and results come in ``user`` lines. Left out are lines of subagents (``isSidechain``),
-lines that the tool itself added (``isMeta``, ``isCompactSummary``, a model ``<synthetic>``, the output of its own commands) and
-thinking. Lines are read in file order: if a user went back to an earlier message, both branches are included.
+several lines with one ``message.id``, and results come in ``user`` lines. The reader skips lines of subagents
+(``isSidechain``), lines that the tool itself added (``isMeta``, ``isCompactSummary``, a model ``<synthetic>``, the output of
+its own commands) and thinking. Lines are read in file order: if a user went back to an earlier message, both branches are
+included.
 """
 
 from __future__ import annotations
