@@ -7,9 +7,9 @@ The lines are ``RolloutLine`` of Codex's public sources:
 
 A line has a ``timestamp``, a ``type`` and a ``payload``: ``session_meta`` (id, cwd), ``turn_context`` (model),
 ``response_item`` (messages, calls and their outputs), ``event_msg`` and more. In older files the first line is the bare
-metadata, and items have no envelope; both are read. Left out are subagents, the instructions and environment that Codex sends
-to the model in the user's name, reasoning, events that repeat the items, and the summaries of compactions, as the earlier items
-are in the file too.
+metadata, and items have no envelope; both are read. The reader skips subagents, the instructions and environment that Codex
+sends to the model in the user's name, reasoning, events that repeat the items, and the summaries of compactions (the earlier
+items are in the file too).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Rollout:
         for number, line in lines_of(self._path, self._fault):
             kind, payload = text_in(line.get("type")), line.get("payload")
             at = time_in(line.get("timestamp"))
-            if kind in _ITEMS or (not kind and isinstance(line.get("id"), str)):  # of an older Codex
+            if kind in _ITEMS or (not kind and isinstance(line.get("id"), str)):  # written by an older Codex
                 kind, payload = ("response_item", line) if kind in _ITEMS else ("session_meta", line)
             if not isinstance(payload, dict):
                 if kind in ("session_meta", "response_item", "turn_context"):

@@ -26,7 +26,7 @@ _TITLE_CHARS = 200
 
 
 def id_of(found: ForeignSession) -> str:
-    """Return the id of another tool's session here: the same each time."""
+    """Return the id under which another tool's session is stored here. It is the same for each import."""
     return hashlib.sha256(f"{found.source}\0{found.name}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -44,7 +44,7 @@ def as_ours(found: ForeignSession, redactor: Redactor) -> tuple[SessionInfo, Seq
 
 
 def _clean(record: Mapping[str, Any], redactor: Redactor) -> Mapping[str, Any]:
-    """Return a record without secrets. Pictures keep their bytes: text in them that looks like a key is not one."""
+    """Return a record without secrets. Pictures keep their bytes: text in them may look like a key only by chance."""
     results = [_clean(result, redactor) for result in record.get("results") or ()]
     cleaned: dict[str, Any] = redactor.data({key: value for key, value in record.items() if key not in ("images", "results")})
     return {key: cleaned[key] if key in cleaned else results if key == "results" else record[key] for key in record}
@@ -82,7 +82,7 @@ async def _is_there(store: Store, session_id: str) -> bool:
 
 
 async def _add(store: Store, session_id: str, records: Sequence[Mapping[str, Any]], known: int) -> bool:
-    """Append the records after the first ``known``, unless another process works on the session, or did meanwhile."""
+    """Append the records after the first ``known``, unless another process works on the session or has changed it."""
     lease = await store.leases.take(session_id, new_owner(), _LEASE_SECONDS)
     if lease is None:
         return False

@@ -53,7 +53,7 @@ class MemoryDocument:
 
     @classmethod
     def parse(cls, text: str) -> MemoryDocument:
-        """Return the document in a text. Every text is valid: a line that is not a list item is text between notes.
+        """Parse a document from text. Every text is valid: a line that is not a list item is text between notes.
 
         Windows line breaks count as line breaks; a byte order mark is ignored.
         """

@@ -48,7 +48,7 @@ def remembers(principal: Principal) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """A file with notes. ``title`` begins a new one."""
+    """A file with notes. A new file begins with ``title``."""
 
     target: str
     path: Path
@@ -144,7 +144,7 @@ class MemoryFolder:
             yield
 
     def write(self, file: MemoryFile, text: str) -> None:
-        """Replace a document, while its folder is held.
+        """Replace a document, while the principal's documents are locked.
 
         Raises ToolcribError, also if the document is too large to be read again.
         """

@@ -57,7 +57,7 @@ _SIGNS = frozenset("ΓΔΘΛΞΠΣΦΨΩβδεθλμπφψω")
 _NEUTRAL = frozenset(
     {"MICRO", "FEMININE", "MASCULINE", "MODIFIER", "OHM", "ANGSTROM", "KELVIN", "DEGREE", "SCRIPT", "DOUBLE-STRUCK"}
 )
-"""Beginnings of the names of letters without a script: units, raised letters, mathematical signs."""
+"""Beginnings of the names of letters without a script: units, superscript letters, mathematical signs."""
 _LATIN = frozenset({"LATIN", "FULLWIDTH", "MATHEMATICAL"})
 _FORMULA = 3
 

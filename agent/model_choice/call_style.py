@@ -32,7 +32,7 @@ _HOSTED = (
     "z.ai", "bigmodel.cn", "minimax.io", "minimaxi.com", "github.ai", "githubcopilot.com", "novita.ai", "deepinfra.com",
     "hyperbolic.xyz", "ollama.com", "siliconflow.cn", "siliconflow.com", "nebius.com", "nebius.ai", "baseten.co",
 )  # fmt: skip
-"""Vendors with native calls, which show no chat template: toolcrib does not ask their servers for one."""
+"""Vendors with native calls whose servers provide no chat template: toolcrib does not ask for one."""
 
 _log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, st
     try:
         found = await describe_model(client, environ, SECONDS)
     except (ConfigError, BadRequest):
-        found = ModelInfo(endpoint.model)  # it answers without a description
+        found = ModelInfo(endpoint.model)  # the server answers, but does not describe the model
     except (ProviderError, TimeoutError) as error:
         _log.info("%s does not report how %s calls tools: %s", endpoint.server, endpoint.model, error)
         return None

@@ -17,8 +17,8 @@ T = TypeVar("T")
 class RetryPolicy:
     """Limits of retries: ``attempts`` in all. Waits double from ``first`` seconds up to ``longest``.
 
-    Each wait is shortened randomly by up to a half. A server's own ``retry_after`` takes precedence, unless it is 0, as for
-    a time in the past; one longer than ``patience`` seconds ends the retries.
+    Each wait is shortened randomly by up to a half. A server's own ``retry_after`` takes precedence. It is ignored if it is 0,
+    as for a time in the past, and ends the retries if it is longer than ``patience`` seconds.
     """
 
     attempts: int = 4

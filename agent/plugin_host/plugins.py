@@ -69,12 +69,12 @@ def load_plugins(
     project_dir: Path | None = None,
     adders: Mapping[str, Add] | None = None,
 ) -> list[PluginInfo]:
-    """Load the enabled plugins and return the results; without enabled plugins it does nothing.
+    """Load the enabled plugins and return the results; do nothing if none are enabled.
 
     Their hooks are called in the order of ``plugins.enabled``. Each ``add_*`` takes a name and a value as the hookspecs define,
-    and raises to refuse. ``adders`` has the functions of further setup hooks, by hook; additions by other hooks are ignored. The
-    functions are called after a plugin's setup has succeeded. KeyboardInterrupt (for a plugin that hangs while loading) is passed
-    on, with a note that names the plugin.
+    and raises an exception to refuse them. ``adders`` has the functions of further setup hooks, by hook; additions by other
+    hooks are ignored. The functions are called after a plugin's setup has succeeded. KeyboardInterrupt (for a plugin that hangs
+    while loading) is passed on, with a note that names the plugin.
     """
     if not config.plugins.enabled:
         return []
@@ -293,7 +293,7 @@ def _check_kept(config: Config, registry: ToolRegistry, plugin: str, before: Map
 def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
     """Raise PluginError for an unknown hook, and for a function with a hook's name that isn't marked as a hook.
 
-    Either would be a gate that is never called.
+    Such a function may be meant as a gate, but would never be called.
     """
     known = [name for name, caller in vars(manager.hook).items() if not name.startswith("_") and caller.has_spec()]
     for name in dir(plugin):
@@ -358,7 +358,7 @@ def _purge(module: str) -> None:
 
 
 class _ProjectFinder:
-    """Imports a project's plugin from the bytes of the trusted digest, and never from bytecode."""
+    """Imports a project's plugin from the bytes that the trusted digest covers, and never from bytecode."""
 
     def __init__(self, prefix: str, origin: ProjectFiles, where: str) -> None:
         self.prefix = prefix

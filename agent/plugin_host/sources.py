@@ -52,14 +52,14 @@ class PluginInfo:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
-    """The Python files of a project's plugin as they were for the digest, so that the trusted code is the code that runs."""
+    """The Python files of a project's plugin as they were when the digest was made, so that only trusted code runs."""
 
     main: str
     files: Mapping[str, bytes]
 
 
 def canonical(name: str) -> str:
-    """Return the form for comparing names: ``My-Plugin`` and ``my_plugin`` are equal."""
+    """Return a name in the form that is compared: ``My-Plugin`` and ``my_plugin`` are equal."""
     return name.casefold().replace("-", "_")
 
 

@@ -75,7 +75,7 @@ class PermanentGrants:
         """Read the grants.
 
         ``project_root`` is the folder that entries of plain text are bound to; "" for none. ``instead`` is read instead of the
-        file. ``like`` has the grants of another folder and the same file. Its known entries are used here too, and unchanged
+        file. ``like`` has the grants of another folder from the same file. Its known entries are used here too, and unchanged
         ones are not reported again.
         """
         self._root = str(Path(project_root).absolute()) if project_root else ""
@@ -85,7 +85,7 @@ class PermanentGrants:
         if like is not None and (like._path, like._known.file) == (self._path, self._known.file):
             self._known = like._known
         self._lock = threading.RLock()
-        """Lock that is held for moments only, and never while a file is locked, which may take seconds."""
+        """Lock that is held only briefly, and never while waiting for a file's lock, which may take seconds."""
         self._permanent: dict[str, tuple[Grant, AllowlistEntry]] = {}
         self._stamp: object = "never looked"
         self._unconfirmed: list[AllowlistEntry] = []
@@ -132,7 +132,7 @@ class PermanentGrants:
         return covered(_to_grant(entry))
 
     def confirm(self) -> None:
-        """Count exactly the entries of ``unconfirmed`` from now on, after the user has seen and confirmed them.
+        """Mark exactly the entries of ``unconfirmed`` as confirmed, after the user has seen and confirmed them.
 
         Raises ConfigError.
         """

@@ -55,7 +55,7 @@ WATCHED = (
     "store.url",
     "store.path",
 )
-"""Keys, with everything below them, that can allow more than before, or send keys, calls or the memory elsewhere."""
+"""Settings, with all keys below them, that can allow more than before, or send secrets, calls or the memory elsewhere."""
 _NOTHING = object()
 _PARTLY = "partly"
 """Value in place of a digest if only a part of the file is confirmed."""
@@ -82,7 +82,7 @@ Watched: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A key whose value differs from the confirmed one. None stands for its default."""
+    """A key whose value differs from the confirmed one. None means its default."""
 
     key: str
     before: Any

@@ -14,8 +14,8 @@ from toolcrib.contract.store import Grant, GrantStore
 class SessionGrants:
     """A GrantStore over ``kept``, a session's fenced view, and ``lasting``, the local user's grants in the configuration.
 
-    Permanent grants of other principals are in the store, and never cover the local user's calls, nor do the local user's cover
-    theirs.
+    Permanent grants of other principals are in the store. They never cover the local user's calls, and the local user's grants
+    never cover calls of other principals.
     """
 
     lasting: PermanentGrants

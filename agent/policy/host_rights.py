@@ -1,4 +1,4 @@
-"""Rights of sessions on their environment: the tools that chats of other users than the owner, and jobs, never get."""
+"""Rights of sessions on their environment: the tools that jobs, and chats of users other than the owner, never get."""
 
 from __future__ import annotations
 
@@ -79,6 +79,6 @@ def withheld_from_user(
 
 
 def withheld_from_jobs(tools: ToolRegistry) -> WithheldTools:
-    """Return the tools that no job has: jobs make no jobs, and no user follows them."""
+    """Return the tools that no job has: a job can't create jobs, and no user watches it."""
     names = frozenset(one.name for one in tools.entries() if one.interactive or one.needs == "jobs")
-    return WithheldTools(names, "no job has it: jobs make no jobs, and no user follows them")
+    return WithheldTools(names, "no job has it: a job can't create jobs, and no user watches it")

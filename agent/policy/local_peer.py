@@ -18,7 +18,7 @@ _SO_PEERPIDFD = 77
 
 
 class LocalPeer:
-    """The process that connected, or that listens, even if it passed its descriptor on. ``uid`` is its account."""
+    """The process that connected or listens, even if another process now has its socket. ``uid`` is its account."""
 
     def __init__(self, link: socket.socket) -> None:
         """Raise OSError if the kernel does not report the process, or no descriptor is left."""

@@ -36,7 +36,7 @@ _MOST_BYTES = 64_000
 _MOST_TYPED = 500
 """Maximum characters of a rule that a message shows."""
 _ONLY_ALLOWS = (
-    "a rule for one run can only allow: level (of a tool: decision) is allow, or left out; put other rules into config.yaml"
+    "a rule for one run can only allow: set level (for a tool: decision) to allow or omit it; put other rules into config.yaml"
 )
 
 

@@ -127,7 +127,7 @@ def is_outside(pid: int, folders: Iterable[Path]) -> bool:
 
     holders, numbers = _holders(), {_number(folder) for folder in folders}
     line = [pid, *_ancestors(pid)]
-    if _parent(line[-1]) not in (0, 1):  # the line ends before the first process: one of its processes could not be read
+    if _parent(line[-1]) not in (0, 1):  # the chain of parents is incomplete: a process could not be read
         return False
     if any(is_marked(one) is not False or is_a_shell(one) or _has_variable(one) for one in line):
         return False

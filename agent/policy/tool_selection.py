@@ -170,12 +170,12 @@ class Granting:
         return {*self._config.tools.disabled, *(here.disabled_tools if here else ()), *self._off()}
 
     def _off(self) -> Mapping[str, Need]:
-        """Return the tools that lack a part of toolcrib, and the part."""
+        """Return the tools that need a disabled part of toolcrib, each with that part."""
         lacking = {need for need, (has, _, _) in _NEEDS.items() if not has(self._config)}
         return {entry.name: entry.needs for entry in self._tools.entries() if entry.needs in lacking}
 
     def _preset(self, platform: str) -> list[str]:
-        """Return a platform's preset, with the toolsets of enabled plugins: the user enabled the plugins for these."""
+        """Return a platform's preset, with the toolsets of enabled plugins: the user enabled the plugins to get them."""
         built_in = {entry.toolset for entry in self._tools.entries() if entry.is_built_in}
         return [f"{PREFIX}{platform}", *(name for name in self._tools.toolsets() if name not in built_in)]
 
