@@ -72,12 +72,12 @@ class CutBlock:
         if fence.loose and (value := _bare.leading_value(body)) is not None:
             return Taken(calls=fence.read(value[0], known), raw=self.opener + value[0], rest=value[1] + cut.mark)
         if not body.strip() and cut.rest.startswith(fence.opener):
-            return Taken()  # models write an opening twice
+            return Taken()  # some models write an opening twice
         tagged = isinstance(self.scanner, TagScanner)
         return Taken(calls=calls, raw=self.opener + body + cut.mark, tagged=tagged)
 
     def _read(self, body: str, tail: str, known: Definitions) -> Sequence[ToolCall]:
-        """Return the calls in the body; if some can't be read, without closing marks behind a call's end that nothing opens."""
+        """Return the calls in the body. If some can't be read, try again without unmatched closing marks after a call's end."""
         calls = self.fence.read(body + tail, known)
         if any(call.fault is not None for call in calls) and _CALL_END.search(bare := without_strays(body)):
             again = self.fence.read(bare + tail, known)

@@ -40,7 +40,7 @@ _SHOWN = re.compile(
     rf"{_ITEM.pattern}|[ \t]*(?:[$%>]+[ \t]+|[\w.]+[ \t]*(?:[:+]?=|<-)[ \t]*|(?:return|yield|await|assert|print)[ \t]+"
     r"|\[[^\]]*\]:[ \t]+)"
 )
-"""Beginnings of a line, up to a call, that show the call in a list, at a prompt, in an expression or in a note."""
+"""Beginnings of a line, up to a call, that make the call a part of a list, a prompt, an expression or a note."""
 _LISTED = re.compile(rf"{_ITEM.pattern}.*|[ \t]*\[?(?:\d{{4}}-\d\d-\d\d|\d\d:\d\d:\d\d).*")
 """Beginnings of a line of a list or a log, which may have words before a call."""
 _ROLE = re.compile(r"[ \t]*[*_]*(?:user|human|assistant|model|ai|system|tool|q|a)[*_]*[ \t]*:[*_]*[ \t]*", re.IGNORECASE)
@@ -68,7 +68,7 @@ class CodeState:
         self._after_blank = False  # the previous line is blank, or indented code
         self._marked = 0  # characters of the quoted mark that are still to come
         self._last = ""
-        self._in_shown = False  # the line's beginning marks all of it as shown
+        self._in_shown = False  # the line's beginning marks the whole line as shown
         self._titled = False
         self.feed = self._text.append
 

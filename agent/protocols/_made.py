@@ -218,7 +218,7 @@ def _is_schema(args: Json) -> bool:
 
 
 def _unwrapped(value: Json) -> Json:
-    """Return the calls in ``{"tool_calls": [...]}``, which may have up to two fields more; any other value as it is."""
+    """Return the calls in ``{"tool_calls": [...]}``, which may have up to two other fields; return any other value unchanged."""
     if isinstance(value, dict) and not value.keys() & {*_NAMES, *_ARGS}:
         inner = [value[key] for key in _WRAPPERS if isinstance(value.get(key), (list, dict))]
         if len(inner) == 1 and len(value) <= 3:

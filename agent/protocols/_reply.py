@@ -17,13 +17,13 @@ from toolcrib.contract.session import StreamEvent, Thinking
 from toolcrib.contract.types import ToolCall
 
 _NOT_ALONE = "a call is inside a sentence, so it was not run; write it on its own lines"
-_ALONE = "there is text after a call, like after an example, so it was not run; end the reply with the call"
+_ALONE = "there is text after a call, as after an example, so it was not run; end the reply with the call"
 _SHOWN = (
-    "a call stands in a block quote, or behind words that forbid it or introduce an example, so it was not run; to call, end the"
-    " reply with the call, behind a blank line and without such words"
+    "a call is in a block quote, or follows words that forbid it or introduce an example, so it was not run; to call, end the"
+    " reply with the call, after a blank line and without such words"
 )
 _BEHIND = "an earlier call in the reply has no clear end and may contain this one, so it was not run; call again"
-_STRAY = "{} stands behind the calls and ends an argument that was not begun, so it is not clear where theirs end; none was run"
+_STRAY = "{} follows the calls and ends an argument that was not begun, so it is not clear where theirs end; none was run"
 _LOOKED_BACK = 80
 _INTRODUCES = (":", "\uff1a", "->", "=>", "\u2192", "\u21d2", "|")
 """Ends of text before a call: if text follows the call too, it may be an example."""

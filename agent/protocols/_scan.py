@@ -19,7 +19,7 @@ _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
 class Cut(NamedTuple):
-    """A block's text, the text after it, whether its closing tag was found and its JSON value complete, and that tag."""
+    """A block: its text, the text after it, whether its closing tag was found and its JSON value is complete, and that tag."""
 
     body: str
     rest: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 LOOKED_BACK = 300
-"""Characters before a call that are searched for its sentence."""
+"""Number of characters before a call that are searched for its sentence."""
 _VERB = re.compile(
     r"(?:writ|us|typ|produc|execut|invok|issu|mak|includ|past|generat|giv)(?:e|ing)"
     r"|(?:send|call|emit|output|print|run|do|say|post|put|answer|reply|respond|return|submit|repeat|add|copy|recommend|mean)(?:[tn]?ing)?"
@@ -46,7 +46,7 @@ _SHOWS = re.compile(
 _MEANS = re.compile(
     r"(?<!if )\b(?:i|we|let (?:me|us))\b(?! (?:would|could|might|said|wrote|quote))(?!.*\b(?:show|demonstrate|quote|give)\b)"
 )
-"""The model announces its next step, so a call after ``like this`` is meant."""
+"""Words that announce the model's next step: after them, a call that follows ``like this`` is meant."""
 _ABBREVIATED = re.compile(r"\b(?:e\.\s?g|i\.\s?e)\.[\s,:(]*\Z|\[\^[^\]\n]+\]:\Z", re.IGNORECASE)
 """The end of ``e.g.``, ``i.e.`` and of a footnote's mark."""
 _ASIDE = re.compile(r"\s*\([^()\n]*\)\Z")

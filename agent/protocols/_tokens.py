@@ -202,7 +202,7 @@ def read_marked(body: str, known: Definitions) -> list[ToolCall]:
         after = _MARKED_END.match(body, end)
         at = after.end() if after else end
     if body[at:].strip() or not calls:
-        calls.append(faulty("", body[at:], "a call is its name and one JSON object, each behind its mark"))
+        calls.append(faulty("", body[at:], "a call is its name and one JSON object, each after its mark"))
     return calls
 
 

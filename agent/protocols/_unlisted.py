@@ -3,8 +3,9 @@
 Answers about HTML, XML and configuration contain such names too, so a name alone is not enough. A token such as ``<|call|>``
 counts if the tool's own arguments follow, or if the name is next to it and the rest has the form of a call. A tag of a call
 counts only if the reply ends with a bracket, and the tool's own arguments follow or the tool has none. An element named like a
-tool counts if it contains exactly the tool's arguments; one with a further word of calls or an argument in its name always does.
-A name with the tool's arguments as JSON in parentheses, ``[Calling tool: name({...})]``, counts if it ends the reply.
+tool counts if it contains exactly the tool's arguments; an element whose name also has an argument or another word for calls
+always counts. A name with the tool's arguments as JSON in parentheses, ``[Calling tool: name({...})]``, counts if it ends the
+reply.
 """
 
 from __future__ import annotations

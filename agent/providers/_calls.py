@@ -20,11 +20,11 @@ CUT_OFF = (
     "Call again with less content, for instance a long file in several parts"
 )
 MAX_CALLS = 128
-"""Calls of one reply that may run. One more is kept, and its result explains that the rest did not run."""
+"""Maximum number of calls of one reply that run. One more is kept; its result explains that the rest did not run."""
 
 TOO_MANY = (
-    f"it is one too many: of one reply at most {MAX_CALLS} calls are run. This call and all after it were not. Call again what is"
-    " still needed, with fewer calls in one reply"
+    f"it is one too many: at most {MAX_CALLS} calls of one reply are run. This call and all after it were not run. Call again"
+    " what is still needed, with fewer calls in one reply"
 )
 TORN = (
     "the reply has arguments that belong to no call, perhaps to this one, which has none; it was not run."
@@ -36,7 +36,8 @@ new_event: Callable[[type[StreamEvent], tuple[str, str, str, str]], StreamEvent]
 scan_json: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())  # type: ignore[arg-type] # the stubs expect a scanner
 """Return the JSON value at a position, and its end.
 
-``JSONDecoder.raw_decode`` without its wrapper, for speed. Raises the same, and StopIteration if no value begins there.
+This is ``JSONDecoder.raw_decode`` without its wrapper, for speed. It raises the same errors, and StopIteration if no value
+begins there.
 """
 
 
@@ -147,7 +148,7 @@ class CallReader:
         return last
 
     def _one_of_several(self, arguments: str, place: int, count: int) -> OpenCall | None:
-        """Return the call that only-arguments continue, if the calls so far came together; None for the last call.
+        """Return the call that a delta with only arguments continues, if the calls so far came together; None for the last call.
 
         If there are as many pieces as calls, they are in the same order. If there are fewer, each may belong to any call that has
         no arguments yet, so they become a call without a name: see ``held_back``.

@@ -70,7 +70,7 @@ class ChatMessages(History):
             self._add({"role": "user", "content": chat_from_tools(shown)})
 
     def shorten_ids(self) -> bool:
-        """Send call ids of 9 letters and digits, which every server accepts; return False if they are sent so already."""
+        """Send call ids of 9 letters and digits, which every server accepts; return False if they already have this form."""
         if self._nine:
             return False
         self._nine = True

@@ -62,7 +62,7 @@ def _plain(schema: Any, depth: int) -> dict[str, Any]:
     """Return an inlined schema in the form of ``parameters``."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return {"type": "object"}
-    if "$ref" in schema:  # it leads nowhere
+    if "$ref" in schema:  # its target does not exist
         schema = {"type": "object", **schema}
     plain, choices = _kind(schema)
     if choices:

@@ -83,7 +83,7 @@ class History(ABC):
 
 
 def whole(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an interrupted reply with the reason appended to its text, as the model reads it; any other unchanged."""
+    """Return an interrupted reply with the reason appended to its text, for the model. Any other reply is returned unchanged."""
     broken = record.get("broken")
     return {**record, "text": "\n\n".join(filter(None, [record["text"], f"[{broken}]"]))} if broken else record
 
@@ -96,7 +96,7 @@ def encode(value: Any) -> bytes:
 def same_model(one: str, other: str) -> bool:
     """Return whether both names mean one model, or ``one`` is unknown, "".
 
-    Servers add a date to the requested name, or replace "latest" by one. Two dates are two models.
+    Servers add a date to the requested name, or replace "latest" by one. Names with different dates are different models.
     """
     first, second = _bare(one), _bare(other)
     if not one or first == second:

@@ -123,7 +123,7 @@ class HttpSession(ABC):
 
     @abstractmethod
     def _adapt(self, said: str) -> bool:
-        """Leave out the field that these words (lower case) of the server refuse; return False if there is none."""
+        """Leave out the field that the server refused in these words (lower case); return False if there is none."""
 
     @abstractmethod
     def _encoded_tools(self, functions: Sequence[Mapping[str, Any]]) -> bytes:
@@ -152,7 +152,7 @@ class HttpSession(ABC):
             turn = reader.finish()
             if reader.held is not None:
                 turn = replace(turn, tool_calls=held_back(turn.tool_calls, reader.held))
-            elif turn.finish == "other":  # the server gave no reason that means anything
+            elif turn.finish == "other":  # the server gave no usable reason
                 turn = replace(turn, finish="tool_calls" if turn.tool_calls else "")
             self._held, self._end, self._end_word = reader.held, reader.end, reader.end_word
             return self._with_own_names(turn if watch is None else self._with_text_calls(turn, watch))
@@ -166,7 +166,8 @@ class HttpSession(ABC):
     def _with_text_calls(self, turn: ProviderTurn, watch: TextCallWatch) -> ProviderTurn:
         """Return the turn with the calls at the end of its text.
 
-        Unreadable calls are reported to the model. If they follow such a report at once, the text counts as an answer.
+        Unreadable calls are reported to the model. If the reply to such a report has unreadable calls too, its text counts as
+        an answer.
         """
         reply = watch.finish(turn)
         readable = reply is not None and all(call.fault is None for call in reply.calls)

@@ -1,4 +1,4 @@
-"""Time limits of a reply: for its beginning, between two pieces, and for all of it."""
+"""Time limits of a reply: for its beginning, between two pieces, and in total."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ProviderError
 
 TRAILER = 3.0
-"""Seconds after the end of a reply for its token counts and the end of the stream."""
+"""Seconds that the token counts and the end of the stream may take after the end of a reply."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,14 +42,14 @@ class ReasoningBack:
     """The fields of reasoning that go back to one server: all that a reply carried, until the server refuses one."""
 
     def __init__(self, server: str) -> None:
-        """Omit nothing yet, or every field for a server that is known to refuse them. ``server``: host and port."""
+        """Begin with no field omitted, or all of them for a server known to refuse them. ``server``: host and port."""
         host = server.partition(":")[0].lower()
         is_refusing = any(host == domain or host.endswith(f".{domain}") for domain in _REFUSING)
         self._server = server
         self._omitted = set(FIELDS) if is_refusing else set()
         self.is_demanded = False
         """True if the server requires ``DEMANDED`` in each message of the model."""
-        self._may_demand = True  # once: a server that requires and refuses it would be asked for ever
+        self._may_demand = True  # only once: a server that requires and refuses it would be retried forever
 
     def sends(self, field: str) -> bool:
         if field == DEMANDED and self.is_demanded:
@@ -82,7 +82,7 @@ class ReasoningBack:
 
 
 class DetailReader:
-    """Joins ``reasoning_details``: the pieces of an object have its index. One without an index is whole."""
+    """Joins ``reasoning_details``: the pieces of an object have its index. An object without an index is complete."""
 
     def __init__(self) -> None:
         self._found: list[Any] = []

@@ -1,4 +1,4 @@
-"""Stops a reply that repeats itself for ever: small models do, in their text, their thinking and the arguments of a call."""
+"""Stops a reply that repeats itself endlessly, as small models do in their text, their thinking and the arguments of a call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agent.providers._events import EventReader
 
 _EVERY = 8 * 1024
-"""Bytes of a body between two looks at the texts of the reply."""
+"""Bytes of a body between two checks of the reply's texts."""
 _GROWN, _GROWN_PIECES = 1_000, 64
 """Characters, and pieces, that a text grows by between two checks for a short period: a loop may drift into another one."""
 _GROWN_FAR = 16 * 1024
@@ -33,7 +33,7 @@ _NUMBER = Regex(r"\b\d{1,9}[.)](?=\s)")
 
 
 class RepetitionWatch:
-    """Watches the reply that ``reader`` reads. Call ``record`` with the size of each piece of the body once it was read."""
+    """Watches the reply that ``reader`` reads. Call ``record`` with the size of each piece of the body after it was read."""
 
     def __init__(self, reader: EventReader, server: str) -> None:
         self._reader = reader
@@ -50,7 +50,7 @@ class RepetitionWatch:
         for name, parts in self._reader.growing():
             if parts and (found := self._ends.setdefault(name, TextEnd()).repetition(parts)):
                 period, size = found
-                words = f"the {name} of the reply repeats itself: its last {size:,} characters are {period:,} again and again"
+                words = f"the {name} of the reply repeats itself: its last {size:,} characters repeat the same {period:,}"
                 raise OversizedReply(f"the reply of {self._server} was stopped: {words}. Use other words, or another model")
 
 

@@ -24,7 +24,7 @@ class ResponsesItems(History):
         self._sent: list[bytes] = []
         self.ids: set[str] = set()  # of all calls so far
         self._open: dict[str, str] = {}  # calls without an output: their own id and their id on the wire
-        self._unreasoned: dict[int, bytes] = {}  # places of calls that follow no reasoning, and the reply's latest before them
+        self._unreasoned: dict[int, bytes] = {}  # positions of calls without their own reasoning -> the reply's latest
         self._repeats = False
         self._known = 0  # items up to and including the reply that previous_id names
         self.previous_id = ""
@@ -88,7 +88,7 @@ class ResponsesItems(History):
         return changes
 
     def forget_previous(self) -> None:
-        """Forget the previous reply, as the server does not know it any more: the next request contains everything."""
+        """Forget the previous reply, because the server no longer knows it: the next request contains everything."""
         self.previous_id, self._known = "", 0
 
     # -- the history ---------------------------------------------------------------------------------------------------

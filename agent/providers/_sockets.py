@@ -155,7 +155,7 @@ class _Incoming(asyncio.Protocol):
         return piece
 
     async def write(self, data: bytes) -> None:
-        """Send data, and return when the server keeps up. Raises OSError if the connection broke."""
+        """Send data, and return when the server is ready for more. Raises OSError if the connection broke."""
         if self._error is not None or self.transport.is_closing():
             raise self._error or ConnectionResetError("the connection was closed")
         self.transport.write(data)

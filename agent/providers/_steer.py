@@ -50,7 +50,7 @@ class Steer:
         return self._schema_fields(dict(self.schema))
 
     def adapt(self, said: str) -> bool:
-        """Leave out the field that these words (lower case) refuse; return False if they refuse something else."""
+        """Leave out the field that the server refused in these words (lower case); return False if it refused another field."""
         if self.choice() and _CHOICE.search(said):
             self._takes_choice = False
         elif self.format() and (_SCHEMA.search(said) or "schema" in said):

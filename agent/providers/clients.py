@@ -52,7 +52,7 @@ _NO_TLS = object()
 def load_early() -> None:
     """Import the libraries in the running loop's next iteration, for a process that will soon send its first request.
 
-    Not in a thread: two threads that import at once block each other at every file access, and take longer than one.
+    This does not use a thread: two threads that import at once block each other at every file access, and take longer than one.
     """
     asyncio.get_running_loop().call_soon(_load)
 

@@ -30,7 +30,7 @@ class ModelInfo:
 _PATHS = ("/chat/completions", "/responses", "/messages")
 _PORTS = {"http": 80, "https": 443}
 _KEY = 8
-"""Characters of the shortest key that is secret."""
+"""Minimum number of characters of a key that is treated as secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def read_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
 def without_key(text: str, key: str | None) -> str:
     """Return ``text`` without the key, which some servers repeat.
 
-    A key of less than 8 characters stays: it is a placeholder, such as "none", that may be part of any word.
+    A key of fewer than 8 characters stays: it is a placeholder, such as "none", that may be part of any word.
     """
     return text.replace(key, "[key]") if key and len(key) >= _KEY else text
 

@@ -36,7 +36,7 @@ class OpenAIChatSession(HttpSession):
     """
 
     path = "chat/completions"
-    refuses_stream = Regex(r"\bstream(ing)?\b")  # small servers word it in any way
+    refuses_stream = Regex(r"\bstream(ing)?\b")  # small servers use any wording
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class ThinkingWish:
 
     @classmethod
     def of(cls, configured: str) -> ThinkingWish:
-        """Return the wish for low, medium, high, or a number of tokens."""
+        """Return the requested amount of thinking for low, medium, high, or a number of tokens."""
         is_exact = configured.isdecimal()
         tokens = int(configured) if is_exact else _EFFORTS[configured]
         return cls(tokens, next((level for level, most in _EFFORTS.items() if tokens <= most), "high"), is_exact)

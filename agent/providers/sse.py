@@ -127,7 +127,7 @@ class SseReader:
         return events
 
     def close(self) -> list[SseEvent]:
-        """Return the event that the stream's end completes: servers forget the last empty line."""
+        """Return the event that the stream's end completes: some servers omit the last empty line."""
         events = self._feed(bytes(self._held)) if self._held else []
         rest = self._decoder.decode(b"", True)
         self._split_character = False

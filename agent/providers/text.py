@@ -89,7 +89,7 @@ class TextSession(OpenAIChatSession):
         )
 
     def _without_cut(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
-        """Return the calls without the reader's fault for a cut-off reply if there is one with the server's word for its end."""
+        """Return the calls without the reader's fault for a cut-off reply if a fault with the server's own reason replaces it."""
         from agent.protocols._made import CUT_REPLY
 
         return calls if self._held is None else [replace(one, fault=None) if one.fault == CUT_REPLY else one for one in calls]
