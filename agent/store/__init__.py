@@ -14,8 +14,8 @@ a damaged file, ``_backup`` backs it up; ``repair`` makes a new file from a back
 repairs artifacts.
 
 Every store uses ``_codec`` and ``_steps`` (records as JSON), ``_shared`` (rules and messages) and ``_owner`` (names of lease
-holders), and passes tests/agent/store/test_conformance*.py and test_changes.py, by a name in that folder's conftest.py. Stores on
-a database make their records with ``_from_rows`` and ``_from_gateway_rows``.
+holders), and passes tests/agent/store/test_conformance*.py and test_changes.py; that folder's conftest.py lists the stores.
+Stores on a database make their records with ``_from_rows`` and ``_from_gateway_rows``.
 """
 
 from pathlib import Path

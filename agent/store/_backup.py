@@ -121,13 +121,13 @@ class Backups:
         return True
 
     def forget(self) -> None:
-        """Delete the backups, because they contain what was forgotten since; also unfinished ones of any process."""
+        """Delete all backups, unfinished ones too, because they contain data that was deleted since."""
         for path in (self._newest, self._older, *self._path.parent.glob(f"{self._path.name}-backup-new-*")):
             path.unlink(missing_ok=True)
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a file begins like a SQLite file of toolcrib: another file of that name is no backup."""
+    """Return whether a file begins like a SQLite file of toolcrib: another file of that name is not a backup."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

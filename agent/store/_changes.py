@@ -29,7 +29,7 @@ class SqliteChanges:
         return replace(step, id=row, changes=with_ids(row, changes))
 
     async def forget(self, change_ids: Collection[int]) -> None:
-        """Remove changes that were not made after all. A call's step is removed with its last change."""
+        """Remove changes that were not carried out. A call's step is removed with its last change."""
         await self._rewrite(forgotten(change_ids))
 
     async def steps(self, session_id: str) -> Sequence[ChangeStep]:

@@ -140,7 +140,7 @@ def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
 
 
 def _use_wal(connection: sqlite3.Connection, path: Path) -> None:
-    """Switch the file to WAL. The switch needs the file alone and SQLite does not wait for it, so this function does."""
+    """Switch the file to WAL. SQLite does not wait for the exclusive access that this needs, so this function does."""
     end = time.monotonic() + BUSY_SECONDS
     while True:
         try:

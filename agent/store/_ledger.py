@@ -124,7 +124,7 @@ class SqliteLedger:
         return await self._access.write(work)
 
     async def _set(self, session_id: str, call_id: str, status: ToolCallStatus, before: list[str], result: Stored | None) -> None:
-        """Move the call if the transition is allowed, else raise InvalidTransition. A call that already has the status stays."""
+        """Move the call if the transition is allowed or already made, else raise InvalidTransition."""
         ended, token = self._clock() if status.is_terminal else None, self._access.token
         values = (status.value, token, ended, result, text(session_id), text(call_id), *before)
         marks = ", ".join("?" * len(before))

@@ -1,4 +1,4 @@
-"""The lock for opening a store's file, shared by any number of processes, or for replacing it, held by one alone.
+"""The lock for opening a store's file, shared by any number of processes, or for replacing it, held by a single process.
 
 SQLite's own locks belong to a file, not to its name: a process that had opened the damaged file and waited for its lock would
 continue with the old file and the new log. Therefore this lock is on the folder. It leaves nothing behind, and works in a
@@ -48,7 +48,7 @@ def opening(path: Path, seconds: float) -> Iterator[FolderLock]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[FolderLock]:
-    """Hold the lock alone. Raises StoreFailed at once if another process holds it."""
+    """Hold the lock exclusively. Raises StoreFailed at once if another process holds it."""
     with _descriptor(path) as descriptor:
         if descriptor is not None and not _try(descriptor, fcntl.LOCK_EX):
             raise StoreFailed(f"{path} is in use by another process, which opens or repairs it; try again later")
@@ -57,7 +57,7 @@ def replacing(path: Path) -> Iterator[FolderLock]:
 
 @contextmanager
 def looking(path: Path) -> Iterator[bool]:
-    """Hold the lock alone if it is free, so that no process opens the file meanwhile; yield whether it is held."""
+    """Hold the lock exclusively if it is free, so that no process opens the file meanwhile; yield whether it is held."""
     with _descriptor(path) as descriptor:
         yield descriptor is not None and _try(descriptor, fcntl.LOCK_EX)
 

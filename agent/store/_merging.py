@@ -41,7 +41,7 @@ class Restored:
 
 
 def lay_over(connection: sqlite3.Connection, copy: Path) -> Sequence[Restored]:
-    """Add the rows that only ``copy`` has, an intact file of the same version. Raises sqlite3.Error.
+    """Add the rows that only ``copy`` has. ``copy`` is an intact file of the same version. Raises sqlite3.Error.
 
     Return every conversation with its source.
     """
@@ -49,7 +49,7 @@ def lay_over(connection: sqlite3.Connection, copy: Path) -> Sequence[Restored]:
         connection.execute("BEGIN")
         (others,) = connection.execute(
             "SELECT count(*) FROM main.sessions JOIN copy.sessions AS copied USING (row) WHERE sessions.id <> copied.id"
-        ).fetchone()  # the store was begun again beside the backup of another store: rows with the same number differ
+        ).fetchone()  # the file is a new store next to the backup of another one: rows with the same number differ
         copied = connection.execute("SELECT row, id, messages FROM copy.sessions").fetchall()
         sources = {name: _settle(connection, row, name, messages) for row, name, messages in copied}
         if not others:
@@ -74,7 +74,7 @@ def _attached(connection: sqlite3.Connection, copy: Path) -> Iterator[None]:
 
 
 def _join_rows(connection: sqlite3.Connection) -> None:
-    """Add the other rows of the backup. If both have a row, it is the same one, and the file's is the newer."""
+    """Add the other rows of the backup. If both have a row, the file's version is kept, because it is newer."""
     sql = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
     for (table,) in connection.execute(sql).fetchall():
         if table not in _APART:

@@ -52,7 +52,7 @@ _DICTIONARIES = {
     b'{"tool_name":"terminal","status":"success","data":{"output":"","exit_code":0,"cwd":""},"message":null,"suspension":null,'
     b'"views":{"model":"{\\"output\\":\\"\\",\\"exit_code\\":0}"},"failure":null}',
 }
-"""Dictionaries by the byte that names them. A dictionary that was ever used stays; later bytes are cheaper to refer to."""
+"""Dictionaries by the byte that names them. A dictionary that was ever used stays; references to its last bytes are shortest."""
 MESSAGE, CALL = 1, 2
 """The newest dictionaries for messages, and for calls and their results."""
 

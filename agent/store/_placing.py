@@ -92,7 +92,7 @@ def kept_files(path: Path) -> list[Path]:
 
 
 def remove_left(path: Path, what: str) -> None:
-    """Remove the files ``NAME-WHAT-PID`` of processes that ended before removing them."""
+    """Remove the files ``NAME-WHAT-PID`` that ended processes left behind."""
     for left in path.parent.glob(f"{path.name}-{what}-*"):
         maker = left.name.removeprefix(f"{path.name}-{what}-").partition("-")[0]
         if maker.isdecimal() and not _lives(int(maker)):

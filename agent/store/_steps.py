@@ -15,7 +15,7 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.undo import ChangeStep, FileChange, FileState
 
 _MANY = 1_000_000
-"""More changes than any step has."""
+"""A number that is higher than the number of changes in any step."""
 
 Ways: TypeAlias = Mapping[int, Mapping[int, "Callable[[FileChange], FileChange] | None"]]
 """Functions by step and number: each returns the new change for the old one; None removes it."""

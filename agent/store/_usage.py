@@ -24,7 +24,7 @@ _INSERT = f"INSERT INTO usage (session_id, at, {', '.join(COLUMNS)}) VALUES (?, 
 
 
 def used(message: Mapping[str, Json]) -> Iterator[Used]:
-    """Yield the rows of a message: one for a reply or summary by a model, or one for each result that has its seconds.
+    """Yield the rows of a message: one for a reply or summary by a model, or one for each result with a duration.
 
     Messages that a fork copied count for their original session.
     """

@@ -22,7 +22,7 @@ from toolcrib.contract.errors import StoreFailed
 
 _log = logging.getLogger(__name__)
 _NO_VERSION = 10_000
-"""A version above that of any file: higher ones mean that the header was overwritten."""
+"""A version above that of any real file: a higher number means that the header was overwritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def _fill(path: Path, fresh: Path, damaged: Path) -> Repaired:
     backup, restored = _join_newest_sound(fresh, Backups(path).found())
     has_more = bool(cut) or any(one.source == "copy" for one in restored)
     with closing(connected(fresh)) as connection:
-        # if the file has rows of ours, its application id was damaged too
+        # if the file has rows of toolcrib, its application id was damaged too
         if application not in (None, _schema.APPLICATION_ID) and not count_rows(connection):
             raise StoreFailed(f"{path} is a database of another program and was not changed; {_schema.ELSEWHERE}")
         mended = mend(connection, time.time())

@@ -60,7 +60,7 @@ class PostgresSearch:
 
 
 async def _take(connection: Connection) -> int:
-    """Index some of the messages without words. Return how many there were."""
+    """Index a batch of the messages that have no words yet. Return how many were indexed."""
     rows = await (await connection.execute(_NEW, {"most": _AT_ONCE})).fetchall()
     if rows:
         await connection.execute(_TAKE, {"numbers": [row[0] for row in rows], "words": [_tsvector(row[1]) for row in rows]})

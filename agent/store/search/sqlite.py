@@ -34,7 +34,7 @@ TABLES = _schema.FOLDER.with_name("sql_search")
 _AT_ONCE = 500
 """Messages that are indexed, or removed, in one transaction."""
 _LOOKED_AT = 200
-"""Hits in one read."""
+"""Number of hits that are read at once."""
 RANKED = 2_000
 """Number of newest hits that are ranked; ranking all hits of a common word takes half a second in a large store."""
 _NO_END = 2**62
@@ -125,7 +125,7 @@ class SqliteSearch:
         return [found[row] for row in rows if row in found]
 
     async def _place(self, where: SearchFilter) -> Sequence[tuple[str, ...]]:
-        """Return groups of words for the place of a message: it must have one word of each group."""
+        """Return groups of index words for the session, principal and role. A message must have one word of each group."""
         place: list[tuple[str, ...]] = []
         if where.session_id is not None:
             found = await self._store.row("SELECT row FROM sessions WHERE id = ?", (text(where.session_id),))

@@ -20,7 +20,7 @@ from toolcrib.contract.regex import Regex
 from toolcrib.contract.search import SearchRefused
 
 MOST_CHARS = 50_000
-"""Characters of a message's text that are indexed. Of a longer text, four fifths are its beginning and one fifth its end."""
+"""Characters of a message's text that are indexed. Of a longer text: four fifths from its beginning, one fifth from its end."""
 SNIPPET_CHARS = 240
 _LONGEST = 64
 """Letters of a word that are indexed: images and keys, encoded as letters and digits, would otherwise fill the index."""
@@ -65,7 +65,7 @@ class Query(NamedTuple):
 
 
 def parse(text: str) -> Query:
-    """Return the query in a text. Raises SearchRefused if it has no word to search for."""
+    """Parse a query. Raises SearchRefused if it has no word to search for."""
     every: list[list[Term]] = []
     none: list[Term] = []
     joins = False
