@@ -29,7 +29,7 @@ _TMP = "/tmp"  # noqa: S108 - the sandbox's own, which is tried
 
 @dataclass(frozen=True, slots=True)
 class SandboxTrial:
-    """Result of one trial. ``problem`` is "" if the sandbox holds there; ``untried`` is why it could not be tested."""
+    """Result of one trial. ``problem`` is "" if the sandbox works as promised; ``untried`` is why it could not be tested."""
 
     what: str
     problem: str = ""

@@ -56,7 +56,7 @@ class SessionSearch:
     project: str
     transcript: Transcript | None = None
     summariser: Callable[[], Summariser | None] | None = None
-    """Returns the model that summarises hits, or None without a connected model. Not set if summaries are disabled."""
+    """Returns the model that summarises hits, or None without a connected model. This is None if summaries are disabled."""
     redact: Callable[[str], str] = str
     """Removes secrets from a summary."""
 
@@ -176,7 +176,7 @@ class SessionSearch:
         from agent.artifacts import find_artifact, text_of
 
         where = self._filter({}, session)
-        if session is not None:  # the user may see it, also if it is a delegate's
+        if session is not None:  # the user may see it, even if it is a delegate's
             where = SearchFilter(session_id=session.id)
         try:
             kept, content = await find_artifact(self.store, str(args["artifact"]), where)

@@ -62,7 +62,7 @@ def _warn(why_not: str) -> None:
 def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = False) -> Project | None:
     """Return the snapshots of a folder's project; the caller closes them. ``only_known``: None if it has none yet.
 
-    Raises SnapshotRefused for a folder that is no project, and SnapshotFailed if the store can't be opened.
+    Raises SnapshotRefused for a folder that is not a project, and SnapshotFailed if the store can't be opened.
     """
     from tools.undo.snapshots.project import Project
 
@@ -200,7 +200,7 @@ class SessionSnapshots:
     def begin_full_walk(self) -> None:
         """Walk the project in the background if a call ran since the last time.
 
-        No event reports a write through a memory map while it is mapped.
+        This finds writes through a memory map, because no event reports them while the file is mapped.
         """
         if self._has_acted and self._project is not None and not self._why_not:
             self._has_acted = False

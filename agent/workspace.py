@@ -80,7 +80,7 @@ class Workspace:
     def setting(self) -> Setting:
         """The setting for judging calls; it is replaced when more files must be protected."""
         if self._judged_by is not self._setup.setting:
-            self._judged_by, self._harmless = self._setup.setting, Harmless()  # a harmless command may use a protected file now
+            self._judged_by, self._harmless = self._setup.setting, Harmless()  # a harmless command may now use a protected file
         return self._judged_by
 
     @property
@@ -147,7 +147,7 @@ class Workspace:
     def explain(self, platform: str = "cli", user: str = "") -> list[ToolLine]:
         """Return every registered tool: whether a session of this platform and user gets it, and why not; see Granting.
 
-        On a chat platform it is a session that a gateway opens: without a user, for users without a role.
+        On a chat platform, this is a session that a gateway opens. Without ``user`` it is for users without a role.
         """
         asked = platform, user, self.config.platforms.get(platform, PlatformConfig())
         withheld = withheld_from_user(*asked, self.registry, self.store, self._crib.platforms, self.is_contained)

@@ -1,4 +1,4 @@
-"""The public names: all that the author of a tool, a plugin or a program imports.
+"""The public names: everything that the author of a tool, a plugin or a program imports.
 
     from toolcrib import registry, tool, hookimpl, Block
 

@@ -92,7 +92,7 @@ class _SuiteHost(FakeHost):
 
 
 class Stage:
-    """A desk, a host, and the platform between them, which may be stopped and made again."""
+    """A desk, a host, and the platform between them, which may be stopped and created again."""
 
     def __init__(self, desk: PlatformDesk, folder: Path, seconds: float, quiet: float) -> None:
         self.desk = desk

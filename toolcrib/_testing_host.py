@@ -192,7 +192,7 @@ class FakePlatform:
         return [one.out.text for one in self.shown if one.out.chat.key == chat.key]
 
     async def until(self, holds: Callable[[], object], seconds: float = 30.0) -> None:
-        """Return when the condition holds. Raises TimeoutError."""
+        """Wait until the condition is true. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
             while not holds():
                 self.changed.clear()

@@ -21,7 +21,7 @@ _LOUD = "@everyone @here @channel @room <!channel> <@{0}> @{0} [you](tg://user?i
 
 
 def _scene(play: Callable[[Any, Stage], Awaitable[None]]) -> Callable[[PlatformSuite], None]:
-    """Make a test of a coroutine function, so that the suite needs no plugin of pytest."""
+    """Turn a coroutine function into a test, so that the suite needs no pytest plugin."""
 
     def test(self: PlatformSuite) -> None:
         try:
@@ -204,7 +204,7 @@ class PlatformSuite:
         assert "the first form" in (await stage.seen(message_id)).text
         if traits.edit_seconds is None:
             return
-        for text in ("the second form", "the second form"):  # repeating the shown text is no error
+        for text in ("the second form", "the second form"):  # repeating the shown text is not an error
             await asyncio.sleep(min(traits.edit_seconds, 1.0))
             assert await stage.show(text, edits=message_id) == message_id
         seen = await stage.seen(message_id)
@@ -300,7 +300,7 @@ class PlatformSuite:
         try:
             await stage.say("nobody listens")
         except OSError:
-            return  # a server that the platform ran is gone with it
+            return  # a server that the platform ran has ended with it
         await asyncio.sleep(self.quiet)
         assert len(stage.host.offered) == offered, "it receives nothing more"
 

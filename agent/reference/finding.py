@@ -62,7 +62,7 @@ def listed(page: Page, titles: Mapping[str, str]) -> str:
 def named(name: str, found: Sequence[Section]) -> list[Section]:
     """Return the sections called ``name``: by heading, or pages by path or the end of it.
 
-    A name with capitals is a class if there is one, and then nothing else.
+    If a class has this name (which then has capitals), only the class is returned.
     """
     if name != name.lower() and (classes := [one for one in found if one.title == name and not one.is_first]):
         return classes

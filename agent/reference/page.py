@@ -60,7 +60,7 @@ def code(text: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return a value as the configuration file would have it."""
+    """Return a value as it is written in the configuration file."""
     return json.dumps(value, ensure_ascii=False, default=list)
 
 

@@ -48,8 +48,8 @@ class ArtifactStore(Protocol):
 
     async def get(self, session_id: str, digest: str) -> bytes | None:
         """Return the content of the session's artifact with this digest, or with this unique beginning of a digest. Return None
-        if the session refers to no such artifact, or if the content is gone. Raises StoreFailed for a content that does not
-        match its digest.
+        if the session refers to no such artifact, or if the content is gone. Raises StoreFailed for content that does not match
+        its digest.
         """
         ...
 

@@ -100,8 +100,8 @@ class Inbound:
 
 @dataclass(frozen=True, slots=True)
 class Press:
-    """A user pressed a button, or gave the reaction that stands for it. ``message_id`` is the message that has the button,
-    ``press_id`` the platform's id of the press (the same id is the same press), ``user`` the user who pressed.
+    """A user pressed a button, or gave the reaction that represents it. ``message_id`` is the message that has the button,
+    ``press_id`` the platform's id of the press (equal ids mean the same press), ``user`` the user who pressed.
 
     ``key`` is the ``Outbound.key`` of that message, if the platform's button returns it. It should if the platform may show a key
     twice, because only one of two copies is known by its id. The gateway uses ``key`` only to find the question in that chat.
@@ -121,7 +121,7 @@ class Press:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A choice below a message. ``choice`` comes back in the Press, at most 64 bytes; ``emoji`` is the reaction that stands for
+    """A choice below a message. ``choice`` comes back in the Press, at most 64 bytes; ``emoji`` is the reaction that represents
     it on platforms without buttons.
     """
 
@@ -192,10 +192,10 @@ class NotSent(ToolcribError):
     """A message that the platform did not show. It is tried again after ``retry_after`` seconds (None: soon, then at growing
     intervals).
 
-    ``for_good``: it can never be shown (the chat is gone, the account was removed). ``perhaps_sent``: it may have been shown,
-    because the connection ended before the platform confirmed it; any other exception counts the same way. ``code`` is one word
-    or number, such as ``503``. Logs contain it and the class of the exception that caused this one, but not ``message``, which
-    may repeat other people's text.
+    ``for_good``: it can never be shown (the chat was deleted, the account was removed). ``perhaps_sent``: it may have been
+    shown, because the connection ended before the platform confirmed it; any other exception counts the same way. ``code`` is
+    one word or number, such as ``503``. Logs contain it and the class of the exception that caused this one, but not
+    ``message``, which may repeat other people's text.
     """
 
     def __init__(
@@ -220,9 +220,9 @@ class Host(Protocol):
     async def receive(self, message: Inbound) -> Literal["kept", "known", "refused", "limited"]:
         """Take a message, and return when it is stored, before it is answered. Then acknowledge it to the platform's server.
 
-        ``kept``: it is stored; also returned for a valid pairing code. ``known``: it came before. ``refused``: this user may not
-        speak here. ``limited``: the user sent more than allowed within an hour, and is informed. A refused or limited message is
-        not stored. Raises StoreFailed: the message was not taken, and must be offered again.
+        ``kept``: it is stored; also returned for a valid pairing code. ``known``: it arrived before. ``refused``: this user may
+        not speak here. ``limited``: the user sent more than allowed within an hour, and is informed. A refused or limited
+        message is not stored. Raises StoreFailed: the message was not taken, and must be offered again.
         """
         ...
 
@@ -311,7 +311,7 @@ class Platform(Protocol):
         ...
 
     async def start(self) -> None:
-        """Begin to receive, and return. From here on the platform reconnects by itself, and ``send`` may be called."""
+        """Begin to receive, and return. From then on the platform reconnects by itself, and ``send`` may be called."""
         ...
 
     async def stop(self) -> None:

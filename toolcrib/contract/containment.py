@@ -62,7 +62,7 @@ class DeniedConnection(Protocol):
 class LimitsHosts(Protocol):
     """A contained environment whose commands reach only allowed hosts, if its containment's network is ``hosts``.
 
-    A host is a name, which stands for all its ports, an address, or a port of this machine as ``localhost:5432``.
+    A host is a name, which includes all its ports, an address, or a port of this machine as ``localhost:5432``.
     """
 
     async def unknown_hosts(self, hosts: Sequence[str]) -> Sequence[str]:

@@ -62,7 +62,7 @@ class EventSink(Protocol):
     """Receiver of a call's activity."""
 
     def emit(self, event: ActivityEvent) -> None:
-        """Take the event at once; must not raise."""
+        """Accept the event at once; must not raise."""
         ...
 
 
