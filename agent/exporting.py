@@ -98,7 +98,7 @@ def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
         raise ToolcribError(f"{path} already exists: name another file, or use --force") from None
     except OSError as error:
         raise ToolcribError(f"{path} can't be written: {error.strerror or error}") from None
-    with contextlib.suppress(OSError):  # for example without a state folder
+    with contextlib.suppress(OSError):  # fails without a state folder, for example
         _list_of_exports().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         with open(os.open(_list_of_exports(), flags, 0o600), "a", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor

@@ -229,7 +229,7 @@ class Workspace:
         sink: EventSink | None,
         handlers: Mapping[str, Handler],
     ) -> CallScope:
-        """Return a session's side of the dispatcher. ``store`` is the session's fenced view."""
+        """Return the CallScope of a session, for the dispatcher. ``store`` is the session's fenced view."""
         redactor = self.redactor()
         return CallScope(
             identity=identity,

@@ -1,4 +1,4 @@
-"""Chats whose runs wait until messages that an ended process left unhandled, such as a /stop, are handled."""
+"""Chats whose runs must wait until older messages, such as a /stop that an ended process left, are handled."""
 
 from __future__ import annotations
 

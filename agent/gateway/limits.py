@@ -91,7 +91,7 @@ class Quotas:
         return ""
 
     def begun(self, session_id: str) -> None:
-        """Stop counting the session as starting: it has received its message, and counts from now on while its run lasts."""
+        """Stop counting the session as starting: it has received its message, and from now on counts while its run lasts."""
         self._starting.discard(session_id)
 
     async def admit(self, theirs: Principal) -> None:

@@ -1,4 +1,4 @@
-"""The chat command /jobs: lists and ends a chat's jobs without a model, so that it works without any quota left."""
+"""The chat command /jobs: lists and ends a chat's jobs without a model, so that it works even if no quota is left."""
 
 from __future__ import annotations
 

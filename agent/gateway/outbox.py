@@ -70,7 +70,7 @@ class _Lane:
         """The next try, and its time on the monotonic clock."""
 
     def wait(self, post: Post) -> float:
-        """Return the seconds until a post is due; setting the wall clock back delays no post."""
+        """Return the seconds until a post is due; setting the wall clock back does not delay posts."""
         tried = post.key, post.tries, post.due_at
         if self._next[0] != tried:
             self._next = tried, time.monotonic() + min(post.due_at - time.time(), _LONGEST_PAUSE)
@@ -143,7 +143,7 @@ class Outbox:
         lane = self._lanes.get(chat)
         if lane is not None and lane.live is not None and lane.live.key == key:
             lane.live = None
-        if kept.state not in ("shown", "failed"):  # also if its beginning is being sent
+        if kept.state not in ("shown", "failed"):  # even if its beginning is being sent
             self._queue(chat, key)
         return kept
 
@@ -356,7 +356,7 @@ class Outbox:
                     live.shown_as = known.shown_as
                 lane.begun_at = time.monotonic()
                 if not live.shown_as:
-                    lane.live = None  # it can't be shown now; its end will be
+                    lane.live = None  # it can't be shown now; the final text will be
                 return
         if live.edits >= traits.max_edits:
             live.shown = live.body

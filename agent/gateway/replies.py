@@ -174,7 +174,7 @@ class Replies:
         return await self._outbox.withdraw(chat, ANSWER)
 
     async def flush(self) -> None:
-        """Return when everything that was handed in is queued."""
+        """Return when the posts of all earlier events and outcomes are queued."""
         for typist in self._typists.values():
             typist.cancel()
         while self._tasks:

@@ -1,4 +1,4 @@
-"""A small web server that strangers may reach: it closes connections that are idle, don't read answers, or exceed a limit."""
+"""A small web server that strangers may reach: it closes connections that are idle, don't read responses, or exceed a limit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import uvicorn
 
 HEADER_SECONDS = 10.0
-"""Seconds for the headers of a request: uvicorn has no limit."""
+"""Seconds for the client to send a request's headers: uvicorn has no limit."""
 ANSWER_SECONDS = 30.0
-"""Seconds for the client to read an answer: uvicorn has no limit."""
+"""Seconds for the client to read a response: uvicorn has no limit."""
 SHARE = 0.25
 """Share of this process's open files that the connections of one server may use."""
 _MOST = 10_000
@@ -27,7 +27,7 @@ _LEAST_AT_ONCE, _MOST_AT_ONCE = 16, 512
 def server_of(routes: list[Any], share: float = SHARE) -> uvicorn.Server:
     """Return a web server for Starlette routes that does not handle signals itself. Raises ConfigError without the extra.
 
-    It closes connections that do not send complete headers in time, or do not read an answer.
+    It closes connections that do not send complete headers in time, or do not read a response.
     """
     try:
         import uvicorn

@@ -14,7 +14,7 @@ class BoundedConnection(H11Protocol):
     header_seconds = 10.0
     answer_seconds = 30.0
     _due: asyncio.TimerHandle | None = None
-    """Set while the server waits for the client: for a request, or until an answer is read."""
+    """Set while the server waits for the client: for a request, or until a response is read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in H11Protocol
         super().connection_made(transport)
@@ -47,7 +47,7 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def _look(self) -> None:
-        """Set the time limit while headers are expected: at the beginning, and after each answer."""
+        """Set the time limit while headers are expected: at the beginning, and after each response."""
         if self.flow.write_paused:
             return
         if self.cycle is not None and not self.cycle.response_complete:

@@ -127,7 +127,7 @@ def time_in(value: object) -> float | None:
 
 
 def arguments_in(value: object) -> Mapping[str, Any]:
-    """Return a call's arguments: an object, or the one in a string; any other value as ``input``."""
+    """Return a call's arguments: an object, or one encoded in a string; any other value as ``input``."""
     if isinstance(value, str):
         try:
             read = json.loads(value) if value.strip() else {}

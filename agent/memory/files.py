@@ -121,7 +121,7 @@ class MemoryFolder:
         return found
 
     def change(self, file: MemoryFile, work: Callable[[MemoryDocument], MemoryDocument]) -> MemoryDocument:
-        """Read a document, store what ``work`` returns for it, and return that. Other processes can't change it meanwhile.
+        """Read a document, store the result of ``work`` for it, and return that result. The document is locked meanwhile.
 
         Raises MemoryUnreadable, what ``work`` raises, and ToolcribError if the file can't be written; then it is unchanged.
         """

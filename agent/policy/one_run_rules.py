@@ -81,7 +81,7 @@ def rule_for(ticket: SuspendTicket) -> str:
 
 
 def _exactly(text: str) -> str:
-    """Return a pattern of a rule that matches this text only."""
+    """Return a rule's pattern that matches only this text."""
     return f"re:{re.escape(text)}" if not text or text.startswith("re:") or {*"*?"} & {*text} else text
 
 
@@ -108,7 +108,7 @@ def _content(file: Path, project_dir: Path) -> str:
                 f"--allow-file: {file} is in the project, so a session may have written it; put it elsewhere, such as"
                 " beside config.yaml"
             )
-        data = real.read_bytes() if real.is_file() or not real.exists() else None  # a missing file has no kind
+        data = real.read_bytes() if real.is_file() or not real.exists() else None  # reading a missing file reports the error
     except OSError as error:
         raise ConfigError(f"--allow-file: {file} can't be read: {error.strerror or error}") from None
     if data is None or len(data) > _MOST_BYTES:

@@ -145,7 +145,7 @@ class Granting:
         return f"toolcrib config set {key} '[{', '.join([*chosen, toolset])}]'"
 
     def _chosen(self, platform: str) -> tuple[str, Sequence[str]]:
-        """Return the key that decides about the toolsets of a platform, and the toolsets that it grants now."""
+        """Return the setting that determines a platform's toolsets, and the toolsets that it grants now."""
         here = self._config.platforms.get(platform)
         if here is not None and here.enabled_toolsets is not None:
             return f"platforms.{platform}.enabled_toolsets", here.enabled_toolsets

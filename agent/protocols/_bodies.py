@@ -160,7 +160,7 @@ def _function(head: re.Match[str], text: str, known: Definitions) -> tuple[ToolC
         key = _found(match)
         end, at, fault = _value_end(match, name, key, known)
         if not fault and key in found:
-            fault = f"the parameter {key} is there twice"
+            fault = f"the parameter {key} appears twice"
         found[key] = match, end
     args: dict[str, object] = {}
     lines = not fault and all(_is_on_lines(match, end, known.schema(name, key)) for key, (match, end) in found.items())

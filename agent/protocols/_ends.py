@@ -59,7 +59,7 @@ def stray_end(text: str) -> str:
 
 
 def without_strays(text: str) -> str:
-    """Return the text without marks at its end that end something which nothing in it opens: ``</tool_call>``, ``<|user|>``."""
+    """Return the text without unmatched closing marks at its end, such as ``</tool_call>`` and ``<|user|>``."""
     for _ in range(_MOST_STRAYS):
         bare = text.rstrip()
         at = max(bare.rfind("<"), bare.rfind("["))

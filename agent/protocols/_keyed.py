@@ -55,7 +55,7 @@ def read_keyed(text: str, known: Definitions) -> ToolCall | None:
     while match := spelling.begin.match(text, at):
         key = match["key"].strip()
         if key in args:
-            return faulty(name, text, f"the argument {key} is there twice")
+            return faulty(name, text, f"the argument {key} appears twice")
         value, at, fault = _value(match, name, spelling, known)
         if fault:
             return faulty(name, text, fault)

@@ -133,7 +133,7 @@ def faulty(name: str, raw: str, fault: str) -> ToolCall:
 
 
 def cut_short(calls: Sequence[ToolCall]) -> list[ToolCall]:
-    """Return the calls of a cut-off reply. None of them runs; the whole ones keep their arguments."""
+    """Return the calls of a cut-off reply. None of them runs; complete ones keep their arguments."""
     return [replace(call, fault=call.fault or CUT_REPLY) for call in calls]
 
 
@@ -165,7 +165,7 @@ def from_json(value: Json, raw: str) -> Iterator[ToolCall]:
         return
     name, args = _parts(value)
     if twice := _given_twice(value):
-        yield faulty(str(name or ""), raw, f"{twice} are both there and differ; send one of them")
+        yield faulty(str(name or ""), raw, f"{twice} are both given and differ; send one of them")
     elif args is _NO_ARGUMENTS and isinstance(name, str) and (others := value.keys() - _BESIDE):
         fields = ", ".join(sorted(others))
         yield faulty(name, raw, f'its arguments must be in an object named "arguments"; these are outside it: {fields}')

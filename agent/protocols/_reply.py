@@ -88,7 +88,7 @@ class ReplyBuilder:
 
     @property
     def unstrayed(self) -> str:
-        """Return the text; closing marks after the calls that nothing opens are left out."""
+        """Return the text, without unmatched closing marks after the calls."""
         at = self._called_at if self._called_at >= 0 else len(self.content)
         return self.content[:at] + without_strays(self.content[at:])
 

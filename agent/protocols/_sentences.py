@@ -96,7 +96,7 @@ def covers(text: str) -> bool:
 
 
 def _lacks_object(words: list[str]) -> bool:
-    """Return whether the last words of a clause are a verb whose object is the call; True for no words."""
+    """Return whether the last words of a clause are a verb whose object is the call; True if there are no words."""
     if not words:
         return True
     if not (_VERB.fullmatch(words[0]) or _PARTICIPLE.fullmatch(words[0])):

@@ -140,7 +140,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     found, at = [], 0
     while match := _M3_FIELD.match(text, at):
         if match["value"].lstrip().startswith(f"<{match['key']}>"):
-            raise ValueError(f"the tag {match['key']} is there twice")
+            raise ValueError(f"the tag {match['key']} appears twice")
         found.append((match["key"], match["value"]))
         at = match.end()
     if text[at:].strip():
@@ -153,7 +153,7 @@ def _fields(text: str) -> dict[str, str]:
     pairs = _pairs(text)
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("an argument is there twice")
+        raise ValueError("an argument appears twice")
     return fields
 
 

@@ -94,7 +94,7 @@ def once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     """Return an object of these pairs. Raises ValueError for a repeated key, as parsers disagree about the one that counts."""
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key appears twice")
     return value
 
 

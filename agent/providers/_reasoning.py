@@ -59,9 +59,10 @@ class ReasoningBack:
     def adapt(self, said: str, replies: Collection[Collection[str]]) -> bool:
         """Adapt to a refusal (lower case) that names a field; return False if the next request would be the same.
 
-        ``replies``: the fields that each message of the model carries. A server can't refuse a field that was not sent, and
-        ``DEMANDED`` in only some messages is more likely required in all, whatever the language. A field that the server
-        refuses is remembered for all sessions. A refusal of its value, such as a signature, omits it in this session only.
+        ``replies``: the fields that each message of the model carries. A server can't refuse a field that was not sent. If only
+        some messages had ``DEMANDED``, the server more likely requires it in all of them, whatever the language of the refusal.
+        A field that the server refuses is remembered for all sessions. A refusal of its value, such as a signature, omits it in
+        this session only.
         """
         named = {field for field in FIELDS if _NAMED[field].search(said)} if replies else set()
         refuses, demands = _REFUSES.search(said) is not None, _DEMANDS.search(said) is not None

@@ -58,7 +58,7 @@ def fitted(functions: Iterable[Mapping[str, Any]], limits: ToolLimits) -> tuple[
 
 
 def simplified(functions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the functions with schemas of the keywords that every provider accepts: types, names and values, without bounds."""
+    """Return the functions with schemas reduced to keywords that every provider accepts: types, names and values, no bounds."""
     made: list[Mapping[str, Any]] = []
     for function in functions:
         if isinstance(parameters := function.get("parameters"), Mapping):

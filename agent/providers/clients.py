@@ -102,8 +102,8 @@ class ClientPool:
     def take(self, user: object, endpoint: Endpoint, connect: float, write: float) -> SharedClient:
         """Lend a client of the running loop for this server and these limits (seconds), until ``give_back``.
 
-        Raises ConfigError if the environment's proxy or certificate settings can't be used, and ConnectionFailed if this machine
-        has no more files.
+        Raises ConfigError if the environment's proxy or certificate settings can't be used, and ConnectionFailed if this
+        process can't open more files.
         """
         loop = asyncio.get_running_loop()
         key = (*_server(endpoint), connect, write, _environment(endpoint))

@@ -20,7 +20,7 @@ TO_DO: Mapping[str, str] = {
     "Denied": "See who decided and why: `toolcrib approvals history`. To see who would decide now: `toolcrib explain 'COMMAND'`.",
     "NotFound": "Check the name: `toolcrib tools` lists tools, and why one is missing.",
     "Internal": "Report it, with the output of `toolcrib trace` and `toolcrib doctor`. An error in a plugin names the plugin.",
-    "StateConflict": "Nothing: the call learns that its change of the state was not stored, and can be repeated.",
+    "StateConflict": "Nothing: the call gets an error, because its change of the state was not stored. It can be repeated.",
     "Timeout": "Raise the limit of the call: its own `timeout`, or `tools.timeout` in the configuration.",
     "Cancelled": "Nothing: a user interrupted the call. Resume the session to continue.",
     "RegistrationError": "Fix the registration at the module, tool and JSON path in the message.",

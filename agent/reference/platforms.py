@@ -9,7 +9,7 @@ from agent.reference.page import Page, index
 
 _WORDS = """\
 The plugins that come with toolcrib, which `toolcrib plugins enable NAME` enables: platforms for chats through the gateway, and
-plugins that watch. [The gateway](../../gateway.md) describes what all platforms share."""
+plugins that observe runs. [The gateway](../../gateway.md) describes what all platforms share."""
 
 
 def pages() -> Iterator[Page]:

@@ -29,6 +29,6 @@ def why_not(entry: ToolEntry) -> str | None:
 
 
 def let_pass(error: BaseException) -> None:
-    """Contain what a plugin's function raises, sys.exit included; re-raise KeyboardInterrupt and GeneratorExit."""
+    """Contain exceptions from a plugin's function, sys.exit included; re-raise KeyboardInterrupt and GeneratorExit."""
     if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
         raise error

@@ -170,7 +170,8 @@ class Traits:
     ``edit_seconds`` is the least time between two edits in one chat, or None if messages can't be edited; ``max_edits`` limits
     the edits of one message. ``reactions``: our buttons are shown as reactions, which users give too. ``idempotent``: the
     platform shows the same key once, however often it is sent. ``max_file_bytes`` is 0 if files can't be sent. ``per_second``
-    limits messages and edits of the whole account; ``burst`` of them may go out at once after a pause (0: those of a second).
+    limits messages and edits of the whole account; ``burst`` of them may be sent at once after a pause (0: as many as in one
+    second).
 
     ``written_approvals`` is False if a written message does not prove who wrote it: then a message can deny a call, as on any
     platform, but can't approve one. A press can, and so can a terminal.

@@ -1,4 +1,4 @@
-"""The contract of a contained environment: what a sandbox keeps its commands from."""
+"""The contract of a contained environment: the restrictions of its sandbox."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ class ToolCallContext:
         return await self._scope.artifact(name)
 
     def redact(self, text: str) -> str:
-        """Return the text without secrets, which every result loses too: for a tool that shows only a part of a text."""
+        """Return the text without secrets. Use it before you cut a text; secrets in complete results are removed anyway."""
         return self._scope.redact(text)
 
     @property
