@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 MOST_NOTE = 4_000
-"""Characters of a note that are shown."""
+"""Maximum number of characters of a note that are shown."""
 
 
 async def later_note(session: Session) -> str:

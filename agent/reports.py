@@ -20,9 +20,9 @@ PROGRESS = "tool-call-progress"
 BETWEEN = 0.1
 """Minimum seconds between two events about reports."""
 MOST_CHARS, MOST_MESSAGE, MOST_NAME = 1 << 18, 500, 100
-"""Characters of a snapshot, of a progress message, and of an activity's name."""
+"""Maximum number of characters of a snapshot, of a progress message, and of an activity's name."""
 _MOST_KINDS = 200
-"""Snapshots that are kept for a session; the oldest are dropped first."""
+"""Maximum number of snapshots that are kept for a session; the oldest are dropped first."""
 _log = logging.getLogger(__name__)
 
 

@@ -26,7 +26,7 @@ _NEIGHBOUR_CHARS = 200
 _READ_CHARS = 2_000
 _PAGE_CHARS = 8_000
 _AROUND = 4
-"""Messages that are read before a place, and after it."""
+"""Number of messages that are read before a place, and after it."""
 _MOST = 8
 _ROUNDS = 4
 """Repetitions of a search, each for four times as many hits, to replace hits that are themselves searches."""

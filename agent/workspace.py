@@ -203,7 +203,7 @@ class Workspace:
         return self.config.terminal.cwd or str(self.project_dir)
 
     def location(self, backend: str = "", cwd: str | None = None, *, info: SessionInfo | None = None) -> Location:
-        """Return where a new session runs, or the stored session ``info``; see agent.conversation.locating.
+        """Return the location of a new session, or of the stored session ``info``; see agent.conversation.locating.
 
         Raises ConfigError and ToolcribError.
         """

@@ -147,7 +147,7 @@ async def run_variants(
     """Run a variant for each model, side by side, and return the outcomes in the order of ``models``.
 
     A variant that fails does not end the others. ``send`` is called only from this event loop; a message's ``variant`` is the
-    index of its model. Cancelling ends all.
+    index of its model. Cancelling this function ends all variants.
     """
     variants = [Variant(crib, send, place, settings or VariantSettings()) for place in range(len(models))]
     async with asyncio.TaskGroup() as group:

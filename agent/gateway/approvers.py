@@ -16,7 +16,7 @@ from toolcrib.contract.store import Store, TicketRecord
 _MOST = 5
 """Maximum number of chats that a question is copied to."""
 _PAGE, _PAGES = 1_000, 5
-"""Size and maximum number of the pages of chats that are searched for direct chats, the most recent ones first."""
+"""Size and maximum number of pages in the search for direct chats, which begins with the most recent chats."""
 
 
 DirectChats: TypeAlias = Callable[[], Awaitable[Mapping[str, Chat]]]

@@ -118,7 +118,7 @@ class ChatRequests:
         return record is not None and await self._roles_in(record) is None
 
     async def _roles_in(self, record: ChatRecord) -> tuple[str, ...] | None:
-        """Return the current roles of a chat's user, or None if the user may not write there any more. Raises StoreFailed."""
+        """Return the current roles of a chat's user, or None if the user may no longer write there. Raises StoreFailed."""
         chat, stored = chat_of(record.body["chat"]), tuple(record.body["roles"])
         if self._admission is None:
             return stored

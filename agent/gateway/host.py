@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _STRANGER = "This bot is private. If it is yours, run `toolcrib gateway pair` and send the code here."
 _PAIRED = "You are paired. Write what you want done; /help lists commands."
 _TEXT = 100_000
-"""Characters of a message that are kept."""
+"""Maximum number of characters of a message that are kept."""
 _NO_TEXT = Regex("[\0\ud800-\udfff]")
 """Characters that are not valid in text and that model servers reject."""
 _REPEATS, _MOST = 3_600.0, 10_000

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _HOUR, _DAY = 3600.0, 86_400.0
 _USERS = 100_000
 _ENDS = 30
-"""Messages of a user per hour that are accepted above the limit if they only end or refuse something."""
+"""Number of messages of a user per hour that are accepted above the limit if they only end or refuse something."""
 _SESSIONS = 1_000
-"""Sessions of one day that are checked."""
+"""Maximum number of sessions of one day that are checked."""
 
 
 class DailyQuotaSpent(ToolcribError):

@@ -70,7 +70,7 @@ class GatewayLog(logging.Handler):
         self._others = logging.WARNING if level is None else level
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Drop records of libraries, as their URLs may hold tokens, and low-level records of ours that may contain messages."""
+        """Drop records of libraries, whose URLs may hold tokens, and low-level records that may contain messages."""
         if not record.name.split(".")[0].startswith(_OURS):
             return False
         return record.levelno >= self._others or record.name.startswith(_GATEWAY)

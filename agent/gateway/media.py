@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 FILE_BYTES = 20 * 1024 * 1024
 _MOST = 10
-"""Files of one message that are accepted."""
+"""Maximum number of files of one message that are accepted."""
 _FOLDER = "received"
 _BAD = Regex(r"[^A-Za-z0-9._-]+")
 

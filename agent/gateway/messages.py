@@ -43,7 +43,7 @@ _LOOKS_EVERY = 10.0
 _WAITS = 1.0
 """Seconds that a call waits for its message to be shown."""
 _NOTES = 20
-"""Messages that are kept for a chat's session; older ones are dropped."""
+"""Maximum number of messages that are kept for a chat's session; older ones are dropped."""
 _TRIES = 20
 
 

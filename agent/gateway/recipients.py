@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import Store
 
 _PAGE, _PAGES = 1_000, 10
-"""Size and maximum number of the pages of chats that are searched, the most recent ones first."""
+"""Size and maximum number of pages in the search for chats, which begins with the most recent ones."""
 _SHOWN = 50
 NO_CHAT = "no chat that this session may write to"
 """Name, for approvers, of a chat that is unknown or that the session may not reach."""

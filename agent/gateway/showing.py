@@ -15,11 +15,11 @@ from toolcrib.contract.store import TicketRecord
 from tools.dispatch.gates import NO_USER
 
 SHOWN_ID = 8
-"""Characters of a ticket's id that users see."""
+"""Number of characters of a ticket's id that users see."""
 _SETTLED = {"approved": "✓ approved", "denied": "✗ denied", "expired": "✗ expired without an answer"}
 _TAKEN_BACK = "✗ withdrawn"
 _REASON = 300
-"""Characters of a reason that are shown."""
+"""Maximum number of characters of a reason that are shown."""
 
 
 def pages_of(prompt: str, most: int) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent.memory.document import MemoryDocument, MemoryNote
 
 _LISTED = 40
-"""Notes that an error lists."""
+"""Maximum number of notes that an error lists."""
 _SESSION_CHARS = 12
 _NAMES = {"memory": "the agent's notes", "user": "the notes about you", "project": "the notes about this project"}
 

@@ -46,8 +46,8 @@ async def connect(
 async def own_choice(session: SessionCore, choice: ModelChoice) -> ModelChoice:
     """Return ``choice``, or if it is empty the last model, provider and server of a resumed session.
 
-    The key for that server comes from the configuration and the environment, never from the record. Raises ConfigError if there
-    is no such key any more.
+    The key for that server comes from the configuration and the environment, never from the record. Raises ConfigError if that
+    key no longer exists.
     """
     via = {} if choice.model or choice.base_url or choice.provider else await session.transcript.talked_to()
     if not via:

@@ -1,4 +1,4 @@
-"""Grants for users: list, narrow and revoke them; and the history of decisions."""
+"""Lists, narrows and revokes grants for users, and lists the history of decisions."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ FORM = "{command: rm, options: -r -rf, operands: build|dist, example: rm -rf bui
 LIKE = f"a rule looks like '{FORM}'"
 _MOST_BYTES = 64_000
 _MOST_TYPED = 500
-"""Maximum characters of a rule that a message shows."""
+"""Maximum number of characters of a rule that a message shows."""
 _ONLY_ALLOWS = (
     "a rule for one run can only allow: set level (for a tool: decision) to allow or omit it; put other rules into config.yaml"
 )

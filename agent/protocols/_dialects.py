@@ -20,7 +20,7 @@ _Prompt = Callable[[str, Sequence[Mapping[str, Json]]], str]
 class FencedProtocol:
     """Calls between the tags of some dialects, or (``bare``) at the beginning of a reply.
 
-    Results go back as one user message: a model without native tools has no other role for them.
+    Results are sent back as one user message, because a model without native tools has no other role for them.
     """
 
     def __init__(self, name: str, dialects: Sequence[str], prompt: _Prompt, *, bare: bool = False, whole: bool = False) -> None:

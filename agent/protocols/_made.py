@@ -46,7 +46,7 @@ class Definitions:
         self._by_wire_name = self._wire_names()
 
     def _wire_names(self) -> dict[str, str]:
-        """Return the tools whose names the native wires refuse, by their names there: ``a_b`` for ``a.b``. Models write both."""
+        """Return the tools with names that native wires refuse, by their wire names: ``a_b`` for ``a.b``. Models use both."""
         made = [(_NOT_ON_WIRES.sub("_", name), name) for name in self.tools if _NOT_ON_WIRES.search(name)]
         counts = Counter(wire for wire, _ in made)
         return {wire: name for wire, name in made if counts[wire] == 1 and wire not in self.tools}

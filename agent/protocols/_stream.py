@@ -56,7 +56,7 @@ class StreamReader(BlockReader):
         self._whole, self._bare = whole, bare
         self._other: TextReader | None = None
         self._addressed = self._headed = self._in_parts = False
-        self._answers, self._answered = False, 0  # in an answer that began the text; where such an answer ended
+        self._answers, self._answered = False, 0  # whether an answer began the text; the end of that answer
         self._spoken = SpokenMarks(self._marks, harmony=harmony)
         self._header_mark = ""
         self._thoughts: Thoughts | None = None

@@ -22,7 +22,7 @@ _PARTS_KEY = {"text": "text", "thinking": "thinking"}
 
 
 class _Block:
-    """A block that is being received. ``call_id`` and ``shown`` (the tool's own name) are set for a call of ours, else ""."""
+    """A block that is being received. ``call_id`` and ``shown`` (the tool's own name) are set for calls of our tools, else ""."""
 
     __slots__ = ("call_id", "head", "kind", "open", "parts", "shown")
 
@@ -35,7 +35,7 @@ class _Block:
         self.call_id = self.shown = ""
 
     def raw_input(self) -> str:
-        """Return the input as JSON text: from the deltas, else from the block's start, where "" and {} mean none."""
+        """Return the input as JSON text: from the deltas, else from the block's start, in which "" and {} mean no input."""
         raw = whole(self.parts)
         given = self.head.get("input")
         if raw.strip() or not given:

@@ -211,7 +211,7 @@ class CallReader:
             if fault is not None:
                 args = {UNREADABLE: raw}
             calls.append(ToolCall(call.id, call.shown, args, fault))
-            # Invalid JSON goes back wrapped: servers that read old calls would refuse the whole conversation.
+            # Invalid JSON is sent back wrapped: servers that read old calls would refuse the whole conversation.
             arguments = sent_back(raw, args) if fault is None else json.dumps(args, ensure_ascii=False)
             function = {"name": call.name or "unnamed", "arguments": arguments}
             native.append({"id": call.id, "type": "function", "function": function, **call.extra})

@@ -11,7 +11,7 @@ ACCEPTED = "gzip, deflate"
 """The accepted codings. No others are decoded, as other decoders do not bound their output."""
 
 _PIECE = 256 * 1024
-"""Bytes of decoded body that are held at a time."""
+"""Maximum number of bytes of a decoded body that are held at a time."""
 
 _HEADER = 2
 """Bytes that are needed to recognise zlib's header."""

@@ -144,7 +144,7 @@ class EventReader:
         return held_back(calls, None if self.end is CUT else self.held)
 
     def _end_text(self) -> None:
-        """Emit U+FFFD for a half character at the very end, as its other half can't follow any more."""
+        """Emit U+FFFD for a half character at the very end, because its other half can no longer follow."""
         for kind, half in self._half.items():
             if half:
                 self._emit(kind, "")

@@ -22,7 +22,7 @@ from toolcrib.contract.errors import (
 from toolcrib.contract.regex import Regex
 
 MAX_SHOWN = 2000
-"""Characters of a server's text in an error."""
+"""Maximum number of characters of a server's text in an error."""
 
 _SPENT = Regex(
     r"insufficient[_ -](account[_ -])?(quota|balance|credits?|funds?)|not[_ -]enough[_ -](balance|credits?|funds?)"

@@ -272,7 +272,7 @@ class ResponsesReader(EventReader):
 
 
 def _native_call(item: _Item, call: ToolCall) -> dict[str, Any]:
-    # Invalid JSON goes back wrapped, as it would make the server refuse the whole conversation.
+    # Invalid JSON is sent back wrapped, because the server would refuse the whole conversation with it.
     arguments = sent_back(item.arguments(), call.args) if call.fault is None else json.dumps(call.args, ensure_ascii=False)
     changed: dict[str, Any] = {"type": "function_call", "call_id": call.id, "arguments": arguments}
     changed["name"] = item.item.get("name") or "unnamed"

@@ -1,4 +1,4 @@
-"""A conversation for a model without native tools: system, user, assistant as it was written, and results as messages."""
+"""A conversation for a model without native tools: system, user, the model's own text, and results as messages."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ class ClientPool:
             raise ConfigError(unusable_setting(error)) from None
 
     def _context(self, endpoint: Endpoint) -> ssl.SSLContext:
-        """Return the process's SSL context; for plain HTTP one without certificates, which is quick to make.
+        """Return the process's SSL context. For plain HTTP it has no certificates, and is quick to make.
 
         A server on this machine without encryption and proxy needs none: a placeholder costs no time.
         """

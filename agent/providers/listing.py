@@ -20,8 +20,9 @@ from toolcrib.contract.errors import BadRequest, ConfigError, ProviderError
 async def describe_models(client: HttpClient, provider: str, environ: Mapping[str, str], seconds: float) -> tuple[ModelInfo, ...]:
     """Return the models of the client's endpoint. The client's headers become those of ``provider``.
 
-    ``environ`` has the key, for details that Ollama and others offer at addresses beside /v1. All of them may take ``seconds``;
-    after that, the models are returned without them. Raises a ProviderError kind, and ConfigError if the server has no list.
+    ``environ`` has the key, for details that Ollama and others offer at addresses beside /v1. All details together may take
+    ``seconds``; after that, the models are returned without them. Raises a ProviderError kind, and ConfigError if the server
+    has no list.
     """
     known = PROVIDERS[provider]
     session = load(known.wire.session)

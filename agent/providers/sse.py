@@ -21,7 +21,7 @@ SseEvent: TypeAlias = tuple[str, str]
 _NAMED = Regex(r"^event: (.*)\ndata: (.*)\n\n", re.MULTILINE)
 _END = Regex(rb"\n\r?\n")
 MAX_EVENT = 64 * 1024 * 1024
-"""Characters in one event: an image that a model drew is one event. More would fill the memory."""
+"""Maximum number of characters in one event, so that events do not fill the memory. An image from a model is one event."""
 
 
 class SseReader:

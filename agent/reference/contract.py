@@ -47,7 +47,7 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
 _MADE_FOR_YOU = ("Crib", "Session", "ToolCallContext")
 """Classes that callers never instantiate."""
 _WIDE = 100
-"""Characters of a signature in one line."""
+"""Maximum number of characters of a signature in one line."""
 
 
 def pages() -> Iterator[Page]:

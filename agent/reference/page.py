@@ -53,7 +53,7 @@ def plain(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as inline code, whatever backquotes are in it."""
+    """Return text as inline code, even if it contains backquotes."""
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     blank = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{blank}{text}{blank}{fence}"
@@ -65,7 +65,7 @@ def as_json(value: Any) -> str:
 
 
 def block(text: str, language: str = "text") -> str:
-    """Return a block of code, whatever fences are in it."""
+    """Return a block of code, even if it contains fences."""
     fence = "`" * (1 + max((len(run) for run in re.findall("^`{2,}", text, re.MULTILINE)), default=2))
     return f"{fence}{language}\n{text}\n{fence}"
 

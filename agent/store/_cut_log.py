@@ -32,7 +32,7 @@ def lost_pages(path: Path) -> int:
             return 0
         index = _read(shm, 2 * _COPY + 4)
         begin, size = _read(wal, _HEADER), wal.stat().st_size
-    except (OSError, AttributeError):  # gone meanwhile, because the last process closed it; or no such clock
+    except (OSError, AttributeError):  # the last process has closed and removed it, or there is no such clock
         return 0
     if len(index) < 2 * _COPY + 4 or index[:_COPY] != index[_COPY : 2 * _COPY] or not index[12]:
         return 0

@@ -51,7 +51,7 @@ class Access(ABC):
         return await self.read(lambda connection: connection.execute(sql, parameters).fetchall())
 
     async def records(self, make: Callable[..., T], sql: str, parameters: Sequence[Any] = ()) -> list[T]:
-        """Return ``make`` of each row's columns."""
+        """Call ``make`` with each row's columns, and return the results."""
         return await self.read(lambda connection: self.made(make, connection.execute(sql, parameters)))
 
     async def row(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
@@ -63,7 +63,7 @@ class Access(ABC):
         return await self.write(lambda connection: connection.execute(sql, parameters).rowcount)
 
     def made(self, make: Callable[..., T], rows: Iterable[Any]) -> list[T]:
-        """Return ``make`` of each row's columns. Raises StoreFailed for a record that can't be read."""
+        """Call ``make`` with each row's columns, and return the results. Raises StoreFailed for a record that can't be read."""
         try:
             return [make(*row) for row in rows]
         except (ValueError, TypeError, KeyError, RecursionError) as error:

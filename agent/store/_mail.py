@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.mail import MailStore
 
 _AT_ONCE = 1_000
-"""Rows that a sweep deletes before other processes can write."""
+"""Maximum number of rows that a sweep deletes before other processes can write."""
 _ARRIVED = "INSERT INTO mail (at, platform, chat, key, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _MAIL = f"SELECT {MAIL} FROM mail"  # noqa: S608 - ours
 _POST = f"SELECT {POST} FROM posts"  # noqa: S608 - ours

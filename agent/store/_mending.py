@@ -1,7 +1,7 @@
 """Cleanup after a restore: conversations become consistent, and nothing runs or counts a second time.
 
-The restored data may be older than the last events. Therefore nothing stays under way and no grant remains: a resumed run would
-repeat work that was done meanwhile, and a grant may have been revoked.
+The restored data may be older than the last events. Therefore no work stays in progress and no grant remains: a resumed run
+would repeat work that was done meanwhile, and a grant may have been revoked.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _NO_END = 2**62
 _BEHIND = "\U0010ffff"
 """A character that sorts after all characters of ids."""
 _AT_ONCE = 64
-"""Rows that are read and decoded at once: few, because each is in memory twice while it is decoded."""
+"""Number of rows that are read and decoded at once: few, because each is in memory twice while it is decoded."""
 
 
 class SqliteSessions:

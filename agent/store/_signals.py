@@ -42,7 +42,7 @@ def dead_sockets(folder: Path) -> list[Path]:
                     probe.connect(os.fsencode(near / path.name))
                 except ConnectionRefusedError:
                     found.append(path)
-                except OSError as error:  # not a socket, or gone meanwhile
+                except OSError as error:  # not a socket, or already removed
                     _log.debug("%s is not a socket that answers: %s", path, error)
     return found
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.mail import MailStore
 
 _AT_ONCE = 1_000
-"""Rows that a sweep deletes in one transaction."""
+"""Maximum number of rows that a sweep deletes in one transaction."""
 _ARRIVED = (
     "INSERT INTO mail (place, chat_place, platform, chat, key, body, at)"  # noqa: S608 - NOW is ours
     f" VALUES (%(place)s, %(chat_place)s, %(platform)s, %(chat)s, %(key)s, %(body)s, coalesce(%(at)s, {NOW}))"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SELECT = f"SELECT {SESSION} FROM sessions"  # noqa: S608 - ours
 _AT_ONCE = 256
-"""Rows that are read and decoded at once: few, because each is in memory twice while it is decoded."""
+"""Number of rows that are read and decoded at once: few, because each is in memory twice while it is decoded."""
 
 GROW = (
     "UPDATE sessions SET messages = messages + %(count)s::int,"  # noqa: S608 - NOW is ours

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 TABLES = _schema.FOLDER.with_name("sql_search")
 _AT_ONCE = 500
-"""Messages that are indexed, or removed, in one transaction."""
+"""Maximum number of messages that are indexed, or removed, in one transaction."""
 _LOOKED_AT = 200
 """Number of hits that are read at once."""
 RANKED = 2_000

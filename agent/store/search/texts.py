@@ -9,9 +9,9 @@ from itertools import islice
 from agent.store.search.words import Query, Term, folded, like, words_of
 
 _ASIDE = 100
-"""Characters around a match that are checked: a word or name ends within them."""
+"""Number of characters around a match that are checked: a word or name ends within them."""
 _PLACES, _MOST_WORDS = 2_000, 8
-"""Matches of one term that are checked, and the number of its words in the pattern."""
+"""Maximum number of matches of one term that are checked, and of its words in the pattern."""
 
 
 def place_in(text: str, query: Query) -> int | None:

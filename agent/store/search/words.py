@@ -20,18 +20,18 @@ from toolcrib.contract.regex import Regex
 from toolcrib.contract.search import SearchRefused
 
 MOST_CHARS = 50_000
-"""Characters of a message's text that are indexed. Of a longer text: four fifths from its beginning, one fifth from its end."""
+"""Maximum characters of a message that are indexed. Of a longer text: four fifths from its beginning, one fifth from its end."""
 SNIPPET_CHARS = 240
 _LONGEST = 64
-"""Letters of a word that are indexed: images and keys, encoded as letters and digits, would otherwise fill the index."""
+"""Maximum letters of a word that are indexed: encoded images and keys would otherwise fill the index."""
 _BEFORE = 80
-"""Characters of a snippet before the match."""
+"""Maximum number of characters of a snippet before the match."""
 _ASIDE = 40
-"""Characters of a snippet around adjacent matches."""
+"""Maximum number of characters of a snippet around adjacent matches."""
 _MOST_MATCHES = 1_000
 _MOST_TERMS = 32
 _MARKED_WORDS = 32
-"""Words of a query that are marked in a hit: each costs a step at every word of the text."""
+"""Maximum number of words of a query that are marked in a hit: each costs a step at every word of the text."""
 
 _CJK = (
     r"\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
