@@ -77,7 +77,7 @@ class Crib:
         self._factories: dict[str, Factory] = {}
         self._lock = threading.RLock()
         self.hold = Hold()
-        """Locks by which commands recognise that they run below one of this process's sessions."""
+        """Locks that show commands that they run below one of this process's sessions."""
         self.workspaces = Workspaces(self, config, self.project_dir)
         self.hooks = model_tools.new_hooks(self._approval_gate())
         self.registry.attach(model_tools.face_of(lambda: self.dispatcher), check_schema)

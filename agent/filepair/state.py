@@ -153,7 +153,7 @@ def first_changed_line(before: str, after: str) -> int | None:
 
 
 def _same(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return how many lines at the beginning are equal."""
+    """Return the number of equal lines at the beginning."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((number for number, (one, other) in pairs if one != other), min(len(old), len(new)))
 

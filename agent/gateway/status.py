@@ -25,7 +25,7 @@ _IDLE = "idle"
 _ALIVE = "alive"
 """Name in the store of the time when the gateway last worked."""
 _OVERLAP = 120.0
-"""Seconds before ``_ALIVE`` at which the search for runs begins: answers of such runs may not be stored as posts yet."""
+"""Seconds before ``_ALIVE`` that are searched too, because answers of runs that ended then may not be stored as posts."""
 LineState: TypeAlias = Literal["starting", "running", "draining", "failed", "stopped"]
 
 

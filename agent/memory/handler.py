@@ -36,7 +36,7 @@ class MemoryKeeper:
     def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """Add, replace or remove a note. ``data``: {target, done, notes: N, used, limit}; ``used`` and ``limit`` are characters.
 
-        Raises InvalidArguments, which lists the notes that may be meant, and ExecutionFailed if nothing can be stored.
+        Raises InvalidArguments, which lists the notes that the model may mean, and ExecutionFailed if nothing can be stored.
         """
         from agent.memory.files import MemoryFolder, project_of, remembers
 

@@ -350,7 +350,7 @@ STRIKE, STRIKE_END = "<s>", "</s>"
 
 CALL_ENDS = frozenset(end for row in FENCES for end in row.closers) - {"\n", "```", "\n```", *TURN_ENDS}
 PART = ">>>"
-"""functionary's beginning of a part of a reply, followed by a recipient."""
+"""functionary's mark for the beginning of a part of a reply, followed by a recipient."""
 HEADERS = ("<|channel|>", "<|start|>")
 HEADER_END = "<|message|>"
 

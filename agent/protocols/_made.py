@@ -17,7 +17,7 @@ UNREADABLE = "INVALID_JSON"
 
 CUT_OFF = "cut off before its end, so it was not run; call again with less content"
 CUT_REPLY = "the reply with this call was cut off, so none of its calls was run; call again, with less in one reply"
-"""Fault of a call that is whole, in a reply that is not: the missing text may show that the call is an example (ADR 0032)."""
+"""Fault of a complete call in an incomplete reply: the missing text may show that the call is an example (ADR 0032)."""
 _NAMES = ("name", "tool_name", "tool", "function")
 _ARGS = ("arguments", "args", "parameters", "input")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?")

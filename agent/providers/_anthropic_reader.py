@@ -35,7 +35,7 @@ class _Block:
         self.call_id = self.shown = ""
 
     def raw_input(self) -> str:
-        """Return the input as JSON text: from the deltas, else from the block's start, in which "" and {} mean no input."""
+        """Return the input as JSON text: from the deltas, else from the block's start; "" and {} there mean no input."""
         raw = whole(self.parts)
         given = self.head.get("input")
         if raw.strip() or not given:

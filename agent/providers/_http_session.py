@@ -241,6 +241,6 @@ def function_of(definition: Any) -> dict[str, Any]:
 def schema_named(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema for the text in the form of OpenAI's wires.
 
-    Not strict: strict is refused for schemas with optional fields, and the reply is checked here anyway.
+    It is not strict, because strict is refused for schemas with optional fields, and the reply is checked here anyway.
     """
     return {"name": "answer", "schema": schema, "strict": False}

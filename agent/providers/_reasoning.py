@@ -18,7 +18,7 @@ _REFUSING = ("cerebras.ai", "groq.com", "mistral.ai")
 
 _NAMED = {
     "reasoning_content": Regex(r"\breasoning[_ ]content\b"),
-    "reasoning": Regex(r"[\"'`.\[]reasoning(?![\w-]|\.\w| effort)"),  # in prose the word names no field
+    "reasoning": Regex(r"[\"'`.\[]reasoning(?![\w-]|\.\w| effort)"),  # in prose the word does not name a field
     "reasoning_details": Regex(r"\breasoning_details\b"),
 }
 _REFUSES = Regex(

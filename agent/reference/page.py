@@ -48,7 +48,7 @@ def as_markdown(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text escaped for Markdown, in one line."""
+    """Return text escaped for Markdown, on one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 

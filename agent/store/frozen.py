@@ -88,7 +88,7 @@ class FrozenStore(SqliteView):
 
 
 def copy_file(path: Path, connection: sqlite3.Connection) -> None:
-    """Copy a SQLite file that can't be written into an empty database. Raises StoreFailed."""
+    """Copy a read-only SQLite file into an empty database. Raises StoreFailed."""
     try:
         try:
             with closing(_damage.read_only(path)) as source:
