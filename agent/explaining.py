@@ -38,7 +38,7 @@ class Explanation:
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """All findings, including those that a rule or grant allows."""
+        """All findings, including findings that a rule or grant allows."""
         weighed = self.weighed
         if weighed is None:
             return ()

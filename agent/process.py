@@ -77,7 +77,7 @@ class Crib:
         self._factories: dict[str, Factory] = {}
         self._lock = threading.RLock()
         self.hold = Hold()
-        """Locks that show commands that they run below one of this process's sessions."""
+        """Locks that mark commands as running below this process's sessions."""
         self.workspaces = Workspaces(self, config, self.project_dir)
         self.hooks = model_tools.new_hooks(self._approval_gate())
         self.registry.attach(model_tools.face_of(lambda: self.dispatcher), check_schema)
@@ -98,8 +98,8 @@ class Crib:
     async def start(self) -> None:
         """Start hosting sessions in this event loop, until ``aclose``: start the plugins, and keep connections for reuse.
 
-        Without it the first active session starts the plugins, in its own event loop, and connections close with their last user.
-        ``plugins`` reports plugins that fail.
+        Without this call, the first active session starts the plugins, in its own event loop, and connections close with their
+        last user. ``plugins`` reports plugins that fail.
         """
         from agent.providers.clients import shared_clients
 
@@ -174,8 +174,8 @@ class Crib:
     def workspace(self, project_dir: str | Path | None = None, *, config: Config | None = None) -> Workspace:
         """Return the workspace of a folder and a configuration, by default the default one.
 
-        The same workspace is returned while it is in use. Without ``config`` it uses the default one's file, narrowed by the
-        folder's own. Raises ConfigError for an invalid file.
+        The same workspace is returned while it is in use. Without ``config`` it uses the default workspace's file, narrowed by
+        the folder's own file. Raises ConfigError for an invalid file.
         """
         if project_dir is None and config is None:
             return self.default
@@ -200,7 +200,7 @@ class Crib:
             return loaded
 
     def _approval_gate(self) -> ApprovalGate:
-        """Return the process's one gate. Calls without a session's policy use the default workspace's."""
+        """Return the process's single gate. Calls without a session's policy use the default workspace's."""
         policy = self.default.policy_for(self.store)
         return ApprovalGate(
             policy.grants,

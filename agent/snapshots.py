@@ -60,7 +60,7 @@ def _warn(why_not: str) -> None:
 
 
 def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = False) -> Project | None:
-    """Return the snapshots of a folder's project; the caller closes them. ``only_known``: None if it has none yet.
+    """Return the snapshots of a folder's project; the caller closes them. ``only_known``: return None if there are none yet.
 
     Raises SnapshotRefused for a folder that is not a project, and SnapshotFailed if the store can't be opened.
     """

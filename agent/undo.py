@@ -97,7 +97,7 @@ class UndoPlan:
 
 
 class Undo:
-    """Undo in one session. The ``environment`` that methods take is the one with the session's files.
+    """Undo in one session. Methods take the ``environment`` that has the session's files.
 
     ``opened`` opens the snapshots of its project, if there are any; None means that no snapshots are taken.
     """

@@ -20,10 +20,10 @@ BY: Sequence[By] = ("day", "session", "model", "tool")
 class UsageTotal:
     """Total of a day, session, model or tool with this ``name``.
 
-    ``turns`` counts replies of models, ``calls`` calls of tools, ``failed`` calls that ended with an error, ``seconds`` the time
-    of calls. Tokens are the servers' counts: ``cached`` is a part of ``input``, ``reasoning`` of ``output``. ``cost`` is None if
-    no turn had a price; ``unpriced`` counts the turns without one. ``estimated`` is the source of the list prices if a part of
-    ``cost`` is by them, else "".
+    ``turns`` counts replies of models, ``calls`` calls of tools, ``failed`` calls that ended with an error, ``seconds`` the
+    time of calls. Tokens are the servers' counts: ``cached`` is a part of ``input``, ``reasoning`` of ``output``. ``cost`` is
+    None if no turn had a price; ``unpriced`` counts the turns without one. ``estimated`` is the source of the list prices if a
+    part of ``cost`` is based on them, else "".
     """
 
     name: str

@@ -19,7 +19,7 @@ _PAUSE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class SeenMessage:
-    """A message of ours as people see it. ``buttons`` are the available choices, ``pings`` the users that it notified."""
+    """A message of the bot as people see it. ``buttons`` are the available choices, ``pings`` the users that it notified."""
 
     id: str
     text: str
@@ -55,7 +55,7 @@ class PlatformDesk:
         raise SkipTest("people can't send files here")
 
     async def shown(self, chat: Chat) -> Sequence[SeenMessage]:
-        """Return our messages in a chat, in order, in their current form."""
+        """Return the bot's messages in a chat, in order, in their current form."""
         raise NotImplementedError
 
     async def edit(self, chat: Chat, message_id: str, text: str, *, user: str) -> None:

@@ -47,7 +47,7 @@ class Approvers:
     async def chats(self) -> dict[str, Chat]:
         """Return the latest direct chat of each user who has a role by id or by pairing. Raises StoreFailed.
 
-        Users whose role comes from the platform when they write are left out, as they may have lost it since.
+        Users whose role comes from the platform when they write are left out, because they may have lost it since.
         """
         wanted, found = await self._admission.with_roles(), dict[str, Chat]()
         for page in range(_PAGES):

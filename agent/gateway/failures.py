@@ -87,7 +87,7 @@ def _where(error: BrokenConfig | UnconfirmedConfig) -> str:
 
 
 def _setting(key: str) -> str:
-    """Return "this is", after the platform setting that the key belongs to, if any. The rest of the key may have ids."""
+    """Return "this is", preceded by the platform setting that the key belongs to, if any. The rest of the key may have ids."""
     first, _, rest = key.partition(".")
     platform, _, name = rest.partition(".")
     name = name.partition(".")[0].partition("[")[0]

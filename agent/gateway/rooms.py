@@ -73,11 +73,11 @@ class Rooms:
         return ChatRoom(chat, record.session_id, busy=_busy_in(record))
 
     async def busy(self, chat: Chat, who: Admitted) -> str:
-        """Return what a message in a chat does during a run."""
+        """Return the chat's mode for messages that arrive during a run."""
         return (await self.enter(chat, who)).busy or self._config.busy
 
     async def set_busy(self, chat: Chat, who: Admitted, mode: str) -> None:
-        """Set what a message in a chat does during a run. New sessions of the chat keep the setting."""
+        """Set the chat's mode for messages that arrive during a run. New sessions of the chat keep it."""
         await self.enter(chat, who)
         record = await self._mail.chat(self._platform, chat.key)
         if record is not None:
@@ -101,7 +101,7 @@ class Rooms:
         return await self._begin(chat, who, generation, "" if record is None else _busy_in(record))
 
     async def _begin(self, chat: Chat, who: Admitted, generation: int, busy: str = "") -> ChatRoom:
-        """Begin a session in a chat. Once it is stored, nothing continues in the previous one: see ``is_left``."""
+        """Begin a session in a chat. Once it is stored, no work continues in the previous one: see ``is_left``."""
         session_id = session_id_of(self._platform, f"{chat.key}\0{generation}")
         before = await self._mail.chat(self._platform, chat.key)
         left = "" if before is None or before.session_id == session_id else before.session_id

@@ -1,4 +1,4 @@
-"""The look of a question in a chat: its prompt in pages, the possible answers, and the outcome."""
+"""Presentation of a question in a chat: its prompt in pages, the possible answers, and the outcome."""
 
 from __future__ import annotations
 

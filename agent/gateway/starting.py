@@ -1,4 +1,4 @@
-"""Checks of a platform's configuration before it starts: problems that each chat would otherwise hit."""
+"""Checks a platform's configuration before the platform starts, for problems that each chat would otherwise hit."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Granting:
         return lines
 
     def missing(self) -> dict[str, str]:
-        """Return the registered tools that sessions of no platform get, each with the reason and the fix."""
+        """Return the registered tools that no platform's sessions get, each with the reason and the fix."""
         found = {name: reason for name, reason in self._tools.availability().items() if reason is not None}
         for name in filter(self._tools.get, self._config.tools.disabled):
             found[name] = f"disabled in the configuration (disabled tools); to enable it: {self._switched_on(name, '')}"

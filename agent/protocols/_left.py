@@ -167,7 +167,7 @@ def lost_at_end(content: str, known: Definitions) -> list[ToolCall]:
 
 
 def calls_in_thinking(thinking: str, known: Definitions, reader: Callable[[], TextReader]) -> list[ToolCall]:
-    """Return the calls that end the thinking of a reply without an answer; none if they are not clear.
+    """Return the calls that end the thinking of a reply without an answer; none if they are unclear.
 
     Trinity's models call this way. The thinking must end with its calls, and all of them must be readable.
     """

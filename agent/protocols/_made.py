@@ -128,7 +128,7 @@ ANY = SchemaView({})
 
 
 def faulty(name: str, raw: str, fault: str) -> ToolCall:
-    """Return a call that is answered and never run."""
+    """Return a call that gets a fault as its result and is never run."""
     return ToolCall(ToolCall.new_id(), name, {UNREADABLE: raw}, f"{fault}. It was: {shown(raw.strip())}")
 
 

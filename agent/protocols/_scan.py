@@ -30,7 +30,7 @@ class Cut(NamedTuple):
 
 class Scanner(Protocol):
     def feed(self, text: str, *, final: bool = False) -> Cut | None:
-        """Return the cut once it is found; with ``final`` (nothing follows) always."""
+        """Return the cut once it is found. With ``final``, no text follows, so that there always is a cut."""
         ...
 
 

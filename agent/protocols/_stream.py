@@ -251,7 +251,7 @@ class StreamReader(BlockReader):
             self._step = self._after_turn
 
     def _after_turn(self, final: bool) -> bool:
-        """Drop text that the model makes up for others after its turn."""
+        """Drop the turns of others that the model invents after its own."""
         self._buffer = ""
         return False
 

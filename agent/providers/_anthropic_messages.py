@@ -14,7 +14,7 @@ from toolcrib.contract.namedtuple import NamedTuple
 BREAKPOINT = {"type": "ephemeral"}
 """Marks the end of the part that the server should keep in its prompt cache."""
 _LOOKBACK = 20
-"""Blocks before a breakpoint that the server searches for cached content."""
+"""Number of blocks before a breakpoint that the server searches for cached content."""
 
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 _OURS = frozenset({"text", "tool_use"})

@@ -13,7 +13,7 @@ from agent.providers._reasoning import DEMANDED, FIELDS, ReasoningBack
 from toolcrib.contract.image import Image
 
 _LONGEST_ID = 40
-"""Most characters of a call id that OpenAI accepts."""
+"""Maximum number of characters of a call id that OpenAI accepts."""
 _NO_REASONING = encode(" ")
 """Reasoning of a message without any, if the server requires the field. DeepSeek V4 also refuses empty text."""
 

@@ -17,7 +17,7 @@ from toolcrib.contract.types import ToolCall
 _Kind: TypeAlias = Literal["assistant_delta", "thinking_delta"]
 
 _MANY_VALUES = 500_000
-"""Most commas and opening brackets in one piece of JSON. A value takes up to a hundred times the memory of its text."""
+"""Maximum commas and opening brackets in one piece of JSON. A value takes up to a hundred times the memory of its text."""
 
 
 class EventReader:

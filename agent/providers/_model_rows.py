@@ -1,4 +1,4 @@
-"""Reading a server's list of models, on any wire."""
+"""Reads a server's list of models, on any wire."""
 
 from __future__ import annotations
 

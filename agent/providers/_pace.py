@@ -28,7 +28,7 @@ class HttpLimits:
     between: float = 300.0
     max_body: int = 64 * 1024 * 1024
     max_text: int = 2_000_000
-    """Characters of text, thinking and calls together (some wires send each twice), several times more than any model writes.
+    """Maximum characters of text, thinking and calls (some wires send each twice), several times more than any model writes.
 
     Pictures do not count; ``max_body`` has room for them.
     """

@@ -25,7 +25,7 @@ _OF_WORDS, _OF_LIST, _OF_OTHERS = 20_000, 40_000, 50_000
 zeros.
 """
 _TIMES, _PIECES = 4, 128
-"""Fewest repetitions, and fewest pieces that they arrived in: a text in a few pieces was written before it was sent."""
+"""Minimum number of repetitions, and of pieces that contain them: a text in a few pieces was written before it was sent."""
 _PROBE, _PLACES = 256, 16
 _WORD = Regex(r"[^\W\d_]{3,}")
 _NUMBER = Regex(r"\b\d{1,9}[.)](?=\s)")
@@ -102,7 +102,7 @@ class TextEnd:
 
 
 def _has_probe(text: str) -> bool:
-    """Return whether the last characters of a text occur in it before."""
+    """Return whether the last characters of a text also occur earlier in it."""
     return text.find(text[-_PROBE:]) < len(text) - _PROBE
 
 

@@ -1,4 +1,4 @@
-"""Reading a reply of status 200 in any form: a stream, a whole body, or something else."""
+"""Reads a reply of status 200 in any form: a stream, a whole body, or something else."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class _Item:
         return whole(self.parts)
 
     def text(self) -> str:
-        """Return a message's text; if the deltas differ, the finished item is right."""
+        """Return a message's text; if the deltas differ, the finished item takes precedence."""
         if not self.done:
             return whole(self.parts)
         return whole([str(part.get("text") or part.get("refusal") or "") for part in _parts(self.item, "content")])

@@ -228,7 +228,7 @@ class ClientPool:
     def _context(self, endpoint: Endpoint) -> ssl.SSLContext:
         """Return the process's SSL context. For plain HTTP it has no certificates, and is quick to make.
 
-        A server on this machine without encryption and proxy needs none: a placeholder costs no time.
+        A server on this machine without encryption and proxy gets a placeholder, which costs no time.
         """
         plain = endpoint.base_url.startswith("http:")
         key: Hashable = "plain" if plain else tuple(os.environ.get(name) for name in _TLS_VARIABLES)

@@ -42,7 +42,7 @@ class ServerAnswer(NamedTuple):
 class HttpClient:
     """Sends requests to one Endpoint, over a client that ``pool`` shares. Holds the key and never shows it.
 
-    Connections are reused within one event loop. ``aclose`` returns the client; a later request takes another.
+    Connections are reused within one event loop. ``aclose`` returns the client; a later request takes another client.
     """
 
     def __init__(

@@ -43,8 +43,8 @@ class Wire:
 
     ``session`` is its subclass of HttpSession, with everything over HTTP: headers, forced calls, answers by a schema, the list
     of models. ``reader`` turns a reply into a turn, for `toolcrib parse`. Both are written "module:Class". ``thinking`` returns
-    a session's arguments for a wish. ``in_text``: calls are in the text, in a protocol that is named or follows from the model.
-    ``has_ids``: a reply's ``id`` identifies it at its server.
+    a session's arguments for a ThinkingWish. ``in_text``: calls are in the text, in a protocol that is named or follows from
+    the model. ``has_ids``: a reply's ``id`` identifies it at its server.
     """
 
     name: str

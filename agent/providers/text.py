@@ -29,8 +29,8 @@ class TextSession(OpenAIChatSession):
     """A ProviderSession over Chat Completions without the ``tools`` field: ``protocol`` writes and reads the calls.
 
     ``system`` are the agent's instructions. The history keeps each reply as the model wrote it, thinking included (000-20). All
-    results of a turn go back at once (000-38); unreadable calls are answered too. Raises ConfigError if the mode ``resume`` has
-    no ``session_id``.
+    results of a turn are sent back at once (000-38); unreadable calls are answered too. Raises ConfigError if the mode
+    ``resume`` has no ``session_id``.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ _SIGNS = Regex(r"[`\\]")
 _TREE = Regex(r"(?ms)^```\{toctree\}\n(.*?)^```$")
 _CAPTION = ":caption: "
 _LAST = {"reference/rules": 1, "changelog": 2, "adr": 2}
-"""Folders of pages that rank behind others, as their text is seldom searched for."""
+"""Folders of pages that rank behind others, because their text is seldom searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def listed(page: Page, titles: Mapping[str, str]) -> str:
 
 
 def named(name: str, found: Sequence[Section]) -> list[Section]:
-    """Return the sections called ``name``: by heading, or pages by path or the end of it.
+    """Return the sections called ``name``: sections by heading, and pages by path or by the end of the path.
 
     If a class has this name (which then has capitals), only the class is returned.
     """

@@ -22,7 +22,7 @@ _FOUND = (
     "SELECT s.row, s.messages, count(m.row), coalesce(max(m.seq), -1) + 1"
     " FROM main.sessions AS s LEFT JOIN main.messages AS m ON m.session = s.row WHERE s.id = ? GROUP BY s.row"
 )
-"""A conversation as far as the damaged file still has it."""
+"""The part of a conversation that the damaged file still has."""
 _FREE = (
     "SELECT CASE WHEN ? NOT IN (SELECT row FROM main.sessions) THEN ?"
     " ELSE max((SELECT max(row) FROM main.sessions), (SELECT max(row) FROM copy.sessions)) + 1 END"

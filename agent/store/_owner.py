@@ -11,7 +11,7 @@ from tools import alive
 
 
 def new_owner() -> str:
-    """Return ``pid:start:boot:namespace:random`` for this process, with another random part at each call.
+    """Return ``pid:start:boot:namespace:random`` for this process, with a new random part for each call.
 
     Start, boot and the namespace of process numbers distinguish it from every other process with the same number.
     """

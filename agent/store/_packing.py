@@ -17,7 +17,7 @@ _LEVEL = 3
 """A record of 1.5 kB shrinks to 29 %; with the highest level to 28 %, in twice the time."""
 _WINDOW = -15
 _SHORT = 6000
-"""Characters of a record that fits into a small window together with the dictionary."""
+"""Maximum number of characters of a record that fits into a small window together with the dictionary."""
 _SMALL, _LARGE = (-13, 5), (_WINDOW, 8)
 """Window and memory level.
 

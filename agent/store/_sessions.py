@@ -164,7 +164,7 @@ class SqliteSessions:
         return await self._access.records(read_session, sql, (*wanted.values(), *marked, limit))
 
     async def children(self, session_id: str) -> Sequence[SessionInfo]:
-        """Return the sessions that come from this one, oldest first."""
+        """Return the child sessions of this one, oldest first."""
         sql = f"{_SELECT} WHERE parent_id = ? AND parent_id <> '' ORDER BY row"
         return await self._access.records(read_session, sql, (text(session_id),))
 

@@ -50,7 +50,7 @@ class SqliteContents:
         self._synchronous = synchronous
         self._clock = clock
         self._unlooked = max_bytes
-        """Bytes since the last check of the total: the first use checks."""
+        """Bytes stored since the last check of the total size. The first use checks it."""
         self._opened: Database | None = None
         self._lock = threading.Lock()
 

@@ -76,8 +76,8 @@ class Inbound:
     come from the message's text. ``name`` is the platform's name for the user, for display only.
 
     ``reply_to`` is the id of the message that it answers, ``edits`` the id of the one that it replaces. ``is_addressed``: it
-    mentions our account or answers a message of ours; it has no effect outside of groups. ``is_bot``: a program wrote it. ``at``
-    is in Unix seconds, or 0 if the platform does not report it.
+    mentions our account or answers one of our messages; it has no effect outside of groups. ``is_bot``: a program wrote it.
+    ``at`` is in Unix seconds, or 0 if the platform does not report it.
 
     ``locked`` says why the sender's messages can't decide anything, and how to change that. It is "" if they can: then the
     platform vouches for the person who sent it, not only for the account.
@@ -103,9 +103,9 @@ class Press:
     """A user pressed a button, or gave the reaction that represents it. ``message_id`` is the message that has the button,
     ``press_id`` the platform's id of the press (equal ids mean the same press), ``user`` the user who pressed.
 
-    ``key`` is the ``Outbound.key`` of that message, if the platform's button returns it. It should if the platform may show a key
-    twice, because only one of two copies is known by its id. The gateway uses ``key`` only to find the question in that chat.
-    ``locked`` is as in Inbound.
+    ``key`` is the ``Outbound.key`` of that message, if the platform's button returns it. The button should return it if the
+    platform may show a key twice, because only one of two copies is known by its id. The gateway uses ``key`` only to find the
+    question in that chat. ``locked`` is as in Inbound.
     """
 
     chat: Chat
