@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _UNIT = 1_000_000
 _SHORT = 1_000
-"""Number of tokens of a request at the base price, for models whose long requests have another price."""
+"""Number of tokens of a short request, which has the base price even if long requests have another."""
 
 
 @dataclass(frozen=True, slots=True)
