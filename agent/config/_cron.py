@@ -34,7 +34,7 @@ class CronConfig:
         "deny",
         "What happens to a call that needs approval, unless the job sets it. deny: the call is denied. park: the run waits, and\n"
         "those who may approve are asked in the creator's chat or by `toolcrib approvals`. The name of one of rule_sets: its\n"
-        "rules decide, and calls that they do not allow are denied. No setting here approves a call that is asked every time.",
+        "rules decide, and calls that they do not allow are denied. No setting here approves a call that always needs approval.",
         expect="deny, park or the name of a rule set",
         check=bool,
     )

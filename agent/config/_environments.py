@@ -222,7 +222,7 @@ class DockerConfig:
     read_only: bool = setting(True, "Whether everything except /tmp and mounts with rw is read-only.", expect="true or false")
     tmpfs: str = setting("256m", "Size of its /tmp, which is kept in memory.", expect=_SIZE, check=_is_size)
     keep: Literal["remove", "reuse"] = setting(
-        "remove", "What happens to it when the session ends: remove, or reuse, to keep it for when the session resumes."
+        "remove", "What happens to it when the session ends. remove: it is deleted. reuse: a resumed session uses it again."
     )
 
 

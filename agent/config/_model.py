@@ -111,7 +111,7 @@ class ModelConfig:
     )
     first_byte_timeout: float = setting(
         300.0,
-        "Seconds until the server must begin its reply, and again until more of it must arrive: comments and empty events only\n"
+        "Seconds that may pass without new content, before a reply begins and within it: comments and empty events only\n"
         "keep the connection open. Raise it for a slow machine that reads long prompts.",
         expect=SECONDS,
         check=above_zero,
@@ -190,7 +190,7 @@ class SmartConfig:
     enabled: bool = setting(
         False,
         "Whether this model is asked first. It receives the command, the folder and the findings of the rules. It never\n"
-        "receives calls that are denied or asked every time, its approval covers one call, and on any failure you are asked.",
+        "receives calls that are denied or asked about every time. Its approval covers one call; on any failure you are asked.",
         expect="true or false",
     )
     model: str = setting("", "The model. Empty uses model.name.", expect="text")
@@ -287,7 +287,7 @@ class SessionsConfig:
     titles: Literal["words", "model"] = setting(
         "words",
         "words: a session's title is the beginning of your first message. model: the model writes a title once, after the first\n"
-        "answer, from that message and the answer. A title that you set stays.",
+        "answer, from that message and the answer. A title that you set is kept.",
     )
     summaries: bool = setting(
         False,
@@ -303,7 +303,7 @@ class MemoryConfig:
 
     enabled: bool = setting(
         True,
-        "Whether models may write notes and receive them. With store.enabled: false nothing is kept.",
+        "Whether models may write notes and receive them. With store.enabled: false no notes are kept.",
         expect="true or false",
     )
     max_chars: int = setting(
@@ -342,7 +342,7 @@ class UndoConfig:
     )
     max_file_mb: int = setting(
         20,
-        "Largest file in MiB whose content is kept. A larger one can be replaced, and the result says that it cannot be undone.",
+        "Largest file in MiB whose content is kept. A larger one can be replaced; the result reports that it cannot be undone.",
         expect=COUNT,
         check=at_least_one,
     )
@@ -366,7 +366,7 @@ class DisplayConfig:
     )
     screen_reader: bool = setting(
         False,
-        "Whether the chat only appends text, in words and whole paragraphs: nothing is redrawn and nothing spins. Same as\n"
+        "Whether the chat only appends text, in words and whole paragraphs, with no redrawn line and no spinner. Same as\n"
         "--screen-reader.",
         expect="true or false",
     )

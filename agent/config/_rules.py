@@ -45,7 +45,7 @@ Your own rules for commands, besides the built-in ones: ask, block or allow. Eac
 start. A rule that asks or blocks matches a command that has one of its options, and an operand or option value that matches
 operands. A rule that asks also matches values that are unknown before the command runs, such as $TARGET. A rule that allows
 matches only if it covers the whole command: no other options or operands, no redirect, no sudo. It does not allow commands
-that are blocked or asked every time.
+that are blocked or asked about every time.
   rules:
     - key: deploy.production
       level: ask   # or allow, ask-once (asked every time), block

@@ -88,7 +88,7 @@ class ToolsConfig:
     )
     max_result_chars: int = setting(
         40_000,
-        "Maximum characters of a result for the model, which gets head and tail of a longer one; the session keeps all.",
+        "Maximum characters of a result for the model, which gets the beginning and end of a longer one; the session keeps all.",
         expect="a whole number of 100 or more",
         check=lambda value: value >= 100,
     )

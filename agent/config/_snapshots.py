@@ -21,7 +21,7 @@ class SnapshotsConfig:
     )
     max_mb: int = setting(
         2000,
-        "Largest project in MiB that snapshots are taken of. The snapshots of one project may use twice as much.",
+        "Size in MiB of the largest project that gets snapshots. The snapshots of one project may use twice as much.",
         expect=COUNT,
         check=at_least_one,
     )
