@@ -5,9 +5,10 @@ policy. ``conversation`` is a session and its runs, ``store`` stores them, ``cli
 configuration.
 
 ``model_choice`` chooses models and their call style, ``context`` builds requests to a model. ``providers`` call servers,
-``protocols`` are tool calls in plain text. ``policy`` decides who may do what: allowlist, grants, approvals, confirmation of the
-configuration, toolcrib's protection of itself. ``plugin_host`` finds and loads plugins and calls their hooks. ``backends`` opens
-environments, ``todo`` handles tools that need the session, ``undo`` and ``snapshots`` revert file changes, ``explaining`` shows
-what the gate would decide. ``events`` are the events of a run; ``filepair`` previews a file that a model writes. ``run``,
-``models`` and ``plugins`` are old names of ``api``, ``model_choice.models`` and ``plugin_host.plugins``.
+``protocols`` read and write tool calls in plain text. ``policy`` decides who may do what: allowlist, grants, approvals,
+confirmation of the configuration, toolcrib's protection of itself. ``plugin_host`` finds and loads plugins and calls their
+hooks. ``backends`` opens environments, ``todo`` handles tools that need the session, ``undo`` and ``snapshots`` revert file
+changes, ``explaining`` shows what the gate would decide. ``events`` are the events of a run; ``filepair`` previews a file that
+a model writes. ``run``, ``models`` and ``plugins`` are old names of ``api``, ``model_choice.models`` and
+``plugin_host.plugins``.
 """

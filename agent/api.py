@@ -17,7 +17,7 @@ A model with tools, in ten lines:
 ``agent.api`` also exports RunResult and RunStream. ``toolcrib`` has TextDelta, ToolFinished and the other events, and
 ``agent.conversation.limits`` has RunError and its subclasses, such as MaxTurnsReached, NoProgress and AnswerUnfit.
 
-Or the tools alone, with ``from agent.api import assemble``:
+To use the tools without a model, use ``from agent.api import assemble``:
 
     with assemble() as crib:
         session = crib.open_session(platform="api")
@@ -100,9 +100,10 @@ def assemble(
 
 
 def open_store(config: Config, *, late: bool = False, looks: bool = False) -> Store:
-    """Return the configured store. Raises StoreFailed (with ``late`` on first use), and ConfigError for an unusable server.
+    """Return the configured store. Raises StoreFailed, and ConfigError for an unusable server.
 
-    With ``looks`` it creates no file for a store that does not exist yet, and a file that can't be written can be read.
+    With ``late`` the store is opened, and StoreFailed raised, at first use. With ``looks`` no file is created for a store that
+    does not exist yet, and a store file that can't be written is opened for reading only.
     """
     if not config.store.enabled or (looks and config.store_url is None and _never_stored(config)):
         from agent.store.memory import MemoryStore
@@ -132,7 +133,7 @@ def is_frozen(path: Path) -> bool:
 
 
 def evidence_of(config: Config) -> Sequence[Path]:
-    """Return files that exist only if the store was used before, and the link to it, if it is one.
+    """Return files that exist only if the store was used before. If the store's path is a link, include it.
 
     The use of a store outside the state folder is recorded in that folder: an unmounted disk leaves no other evidence.
     """
@@ -146,7 +147,7 @@ def evidence_of(config: Config) -> Sequence[Path]:
 
 
 def _never_stored(config: Config) -> bool:
-    """Return whether the store was never used, so that none of its files exists. Return False if it can't be created."""
+    """Return whether the store was never used: none of its files exists. Return False if it can't be created."""
     path = config.store_path
     try:
         nearest = next(one for one in path.parents if os.path.lexists(one))
@@ -163,11 +164,12 @@ class Agent:
 
     Concurrent messages are answered in order.
 
-    Arguments that are not given come from the environment and the configuration, as on the command line. Without an ``asker`` all
-    calls that need approval are denied; with ``parks`` the run is parked instead, its result has the ``tickets``, ``answer``
-    settles one, and ``resume_run`` continues it. ``on_event`` receives agent.events as they happen; its exceptions are logged.
-    ``resume`` continues a stored session, with its own model unless another is named. ``backend`` runs its commands (`toolcrib
-    env` lists the backends); ``cwd`` is the folder that they start in, if that is not ``project_dir``.
+    Arguments that are not given come from the environment and the configuration, as on the command line. Without an ``asker``
+    all calls that need approval are denied; with ``parks`` the run is parked instead. The result of a parked run has the
+    ``tickets``; ``answer`` settles a ticket, and ``resume_run`` continues the run. ``on_event`` receives agent.events as they
+    happen; its exceptions are logged. ``resume`` continues a stored session, with its own model unless another is named.
+    ``backend`` runs its commands (`toolcrib env` lists the backends); ``cwd`` is the folder that they start in, if that is not
+    ``project_dir``.
 
     ``tools`` are the only tools that the model has: functions with ``@tool``, or names of registered tools; ``[]`` gives none.
 
@@ -225,7 +227,7 @@ class Agent:
     def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | type[Any] | None = None) -> RunResult:
         """Send a message with ``images``, and run until the model answers.
 
-        Raises RunError, ProviderError and ConfigError kinds; the conversation can continue after them.
+        Raises RunError, ProviderError, ConfigError or a subclass; the conversation can continue after them.
 
         ``schema`` is a JSON Schema or a pydantic class; then ``RunResult.data`` is JSON that matches the schema, or an object of
         the class. AnswerUnfit is raised if the second answer does not match either.
@@ -278,7 +280,7 @@ class Agent:
         return await self.session.answer(Answer(ticket, payload=payload, by=by, at=time.time()))
 
     async def resume_run(self) -> RunResult | None:
-        """Continue a run that was parked or left by an ended process. Return its result, or None if there is none."""
+        """Continue a run that was parked or left by an ended process. Return its result, or None if there is no such run."""
         outcomes: list[RunResult | Exception] = []
         await self._noted(self._advanced(outcomes))
         first = outcomes[0] if outcomes else None  # the outcomes of waiting messages follow
@@ -336,7 +338,7 @@ class Agent:
         """Wait until all replies have ended, except one that closes the Agent itself."""
         give_up = time.monotonic() + _CLOSE_LIMIT
         while self._asking - {asyncio.current_task()} and time.monotonic() < give_up:
-            self.interrupt()  # repeatedly, because a reply may not have begun
+            self.interrupt()  # repeat, because a reply may not have begun
             await asyncio.sleep(0.01)  # requests may run in event loops of other threads
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _ALL = 1 << 31
 _MOST_ARTIFACTS, _MOST_BYTES, _LARGEST, _SECONDS = 200, 64 * 1024 * 1024, 8 * 1024 * 1024, 1.0
-"""Limits of one search, which reads the newest artifacts first: their number, their bytes in all, the bytes of one, and seconds.
+"""Limits of one search, which reads the newest artifacts first: their number, their total bytes, the bytes of one artifact, and
+seconds.
 """
 _ASIDE = 20_000
 """A snippet is taken from this many characters before and after the first match."""
@@ -59,7 +60,7 @@ async def artifacts_of(store: Store, session_id: str) -> Sequence[SessionArtifac
         return []
     tools = _tools(await store.sessions.messages(session_id), [one.name for one in kept])
     if len(tools) < len(kept):
-        for record in await store.ledger.calls(session_id):  # calls by hand are in no conversation
+        for record in await store.ledger.calls(session_id):  # calls made by hand are not in the conversation
             said = "" if record.result is None else str(record.result.data)
             tools |= {one.name: record.call.name for one in kept if one.name not in tools and one.name in said}
     return [SessionArtifact(one, tools.get(one.name, "")) for one in reversed(kept)]

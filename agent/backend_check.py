@@ -1,4 +1,4 @@
-"""A real trial of a backend: what works, how long it takes, and what to fix."""
+"""Try a backend: report what works, how long it takes, and what to fix."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def _work(environment: Environment, seconds: dict[str, float]) -> str:
         found = await environment.read_file(path)
         await environment.delete_file(path)
     if found != _DATA or await environment.stat(path) is not None:
-        return "a file was read differently than it was written, or could not be deleted"
+        return "a file did not have the content that was written to it, or could not be deleted"
     outcome = await _interrupted(environment, seconds)
     if outcome.ended != "interrupted":
         return f"an interrupted command did not end: {outcome.ended}"

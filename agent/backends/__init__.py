@@ -1,8 +1,9 @@
 """The configured backends, and a session's binding to one: the session never moves to another unless a user chooses it.
 
 Names come from the table (tools/environments/rows.py), from sections such as environments.hosts, and from plugins. Only users
-choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``. ``base`` has what all backends share. A kind
-that differs has a module with its name, whose ``KIND`` is its class; ``person`` runs a user's programs in a backend.
+choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``. ``base`` has the code that all backends share.
+A kind with code of its own has a module with its name, whose ``KIND`` is its class. ``person`` runs a user's programs in a
+backend.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ BUILT_IN = tuple(ROWS)
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Binding of a session to a backend. ``start`` is a local folder, ``cwd`` one in the backend, if given.
+    """Binding of a session to a backend. ``start`` is a local folder; ``cwd``, if given, is a folder in the backend.
 
     ``chosen``: the backend was named for this session, so a changed default does not affect it.
     """
@@ -158,7 +159,7 @@ class Backends:
     def shell(self, backend: Backend, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
         """Run a shell for a user in a backend, on their terminal; return its exit code. Raises EnvironmentFailed.
 
-        ``start`` is a local folder, ``cwd`` one in the backend; the shell runs in ``container``, if given.
+        ``start`` is a local folder, ``cwd`` a folder in the backend. The shell runs in ``container``, if given.
         """
         return backend.shell(self.opener(start), start, cwd=cwd, container=container)
 
@@ -180,5 +181,5 @@ def kind_class(row: BackendRow) -> type[Backend]:
 
 
 def unavailable(backend: Backend) -> str:
-    """Return why the backend is unavailable, as known without connecting to it; "" if nothing is known."""
+    """Return why the backend is unavailable, without connecting to it; "" if no reason is known."""
     return f"set {backend.missing}" if backend.missing else backend.problem()

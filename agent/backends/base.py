@@ -1,4 +1,4 @@
-"""One configured backend. A kind that differs from Backend has its class in the module with its name."""
+"""One configured backend. A kind that needs more than Backend has its own class, in the module with its name."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from tools.environments.local.holding import Mode
 
 Opener: TypeAlias = "Callable[[Backend, str], Environment]"
-"""Opens a backend for the session with this id, in a folder that was chosen before."""
+"""Opens a backend, in an already chosen folder, for the session with this id."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendOpening:
-    """Parameters for opening an environment. ``start`` is a local folder, ``cwd`` one in the backend, if given.
+    """Parameters for opening an environment. ``start`` is a local folder; ``cwd``, if given, is a folder in the backend.
 
     ``protected`` are toolcrib's own files, ``own`` knows their hard links, ``closed`` is toolcrib's code.
     """
@@ -43,7 +43,7 @@ class BackendOpening:
 
 @dataclass(frozen=True, slots=True)
 class FoundContainers:
-    """Containers of a kind of backend. ``faults``: engine -> why it does not answer; only of configured engines."""
+    """Containers of a kind of backend. ``faults`` maps each configured engine that does not answer to the reason."""
 
     containers: Sequence[OurContainer] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
@@ -51,10 +51,10 @@ class FoundContainers:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A backend: a plugin's, or one that differs from others only in its row and its settings.
+    """A configured backend. This class serves plugins' backends, and kinds that differ only in their row and settings.
 
-    ``kind`` is a name in the table, or of a plugin's backend; ``key`` is its section of the configuration file. ``options`` are
-    the parameters that open it.
+    ``kind`` is a name in the table, or the name of a plugin's backend; ``key`` is its section of the configuration file.
+    ``options`` are the parameters that open it.
     """
 
     name: str
@@ -74,12 +74,12 @@ class Backend:
 
     @property
     def is_remote(self) -> bool:
-        """Return whether the backend's folders differ from this machine's."""
+        """Return whether the backend has other folders than this machine."""
         return not self.row.sees_folders
 
     @property
     def held(self) -> Mode:
-        """Return the mode of the sandbox that this machine puts commands in: workspace, own or none."""
+        """Return the mode of the sandbox that commands run in on this machine: workspace, own or none."""
         return "none"
 
     @property
@@ -109,7 +109,7 @@ class Backend:
 
     @property
     def fleeting(self) -> Backend:
-        """Return this backend with environments that keep nothing."""
+        """Return this backend with options that make its environments keep nothing when they close."""
         return self
 
     @property
@@ -126,11 +126,11 @@ class Backend:
         """Start work in the background that opening a session will wait for."""
 
     def problem(self) -> str:
-        """Return why it can't work here, other than a missing setting, as known without connecting; "" if nothing is known."""
+        """Return why it can't work here, apart from missing settings, without connecting; "" if no reason is known."""
         return ""
 
     def state(self, faults: Mapping[str, str]) -> str:
-        """Return the state of a backend without missing settings. ``faults``: see FoundContainers."""
+        """Return the state of the backend; call this only if no setting is missing. ``faults``: see FoundContainers."""
         return f"not tried; to try it: toolcrib env test {self.name}"
 
     def offers(self) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ class Backend:
     def shell(self, opener: Opener, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
         """Run a shell for a user, on their terminal, to its end; return its exit code.
 
-        ``start`` is a local folder, ``cwd`` one in the backend; the shell runs in ``container``, if given. Raises
+        ``start`` is a local folder, ``cwd`` a folder in the backend. The shell runs in ``container``, if given. Raises
         EnvironmentFailed.
         """
         raise EnvironmentFailed(f"the backend {self.name!r} has no shell for users; choose another: toolcrib env shell NAME")
@@ -174,7 +174,7 @@ class Backend:
 
 
 def options_of(section: Any) -> dict[str, Any]:
-    """Return the settings of a section by their names; none without a section."""
+    """Return the settings of a section by their names; {} for no section."""
     return {} if section is None else {each.name: getattr(section, each.name) for each in fields(section)}
 
 

@@ -100,7 +100,7 @@ class ContainerBackend(Backend):
         found: list[OurContainer] = []
         faults: dict[str, str] = {}
         wanted = {backend.options["host"] for backend in configured}
-        # One engine may have two names, such as from the configuration and $DOCKER_HOST: it is asked once.
+        # The configuration and $DOCKER_HOST may name the same engine differently: it is asked only once.
         for engine, host in {admin.engine_of(host): host for host in ["", *sorted(wanted)]}.items():
             is_there = engine.startswith("unix://") and Path(engine.removeprefix("unix://")).exists()
             if host not in wanted and not is_there:

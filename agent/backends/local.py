@@ -121,7 +121,7 @@ class LocalBackend(Backend):
         from tools.environments.local.keys import keys_elsewhere
         from tools.environments.local.plan import MASKED
 
-        for folder in folders_of(opening.config):  # an absent folder can't be closed
+        for folder in folders_of(opening.config):  # only an existing folder can be protected
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         home, project = real_path(Path.home()), project_of(opening.start)
         writable = [*([] if project == home or project in home.parents else [str(project)]), *settings.write]

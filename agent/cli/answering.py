@@ -90,7 +90,7 @@ def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) 
 
 
 async def _settle(approvals: ApprovalDesk, request: ApprovalRequest, wanted: RequestedAnswer, terminal: Terminal) -> bool:
-    """Record the answer. Return whether it counts. Raises EOFError and KeyboardInterrupt if the user gives none."""
+    """Record the answer. Return whether it was accepted. Raises EOFError and KeyboardInterrupt if the user gives none."""
     ticket = request.record.ticket
     said = _said(ticket, wanted)
     if said is not None:

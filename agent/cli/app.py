@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, NO_RUN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 130
 UNREAD = 141
-"""Exit code if the reader of the output has left: what a shell reports for a program that SIGPIPE ended."""
+"""Exit code if the reader of the output is gone: the code that a shell reports for a program killed by SIGPIPE."""
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 """Top-level names that the distribution installs; other distributions install such names too."""
 _GONE = (errno.EPIPE, errno.EIO)
-"""Error numbers that mean that the reader of our output has left: a pipe or a terminal."""
+"""Error numbers that mean that the reader of our output, a pipe or a terminal, is gone."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 """Error numbers of an OSError that only our own output can cause: tools and the store raise errors of their own."""
 _EPILOG = """\
@@ -68,8 +68,8 @@ exit codes: 0 done, 1 failed, 2 wrong command line, name or configuration (nothi
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command line and return the exit code: 0 done, 1 failed, 2 a wrong command line or configuration, 130 interrupted,
-    141 if the reader of the output has left. Commands may have others.
+    """Run the command line and return the exit code: 0 done, 1 failed, 2 a wrong command line or configuration, 130
+    interrupted, 141 if the reader of the output is gone. Commands may have others.
     """
     prepare_streams()
     try:
@@ -110,9 +110,9 @@ def _is_nowhere() -> bool:
 
 
 def _without_output(error: OSError) -> int:
-    """Return the exit code for output whose reader has left or that can't be written. Raises any other error again.
+    """Return the exit code for output that can't be written, or whose reader is gone. Raises any other error again.
 
-    If the reader of a pipe has left, the command ends silently, like a program that SIGPIPE ended.
+    If the reader of a pipe is gone, the command ends silently, like a program killed by SIGPIPE.
     """
     if error.errno in _UNWRITABLE:
         _say(f"the output cannot be written: {error.strerror}")
@@ -159,7 +159,7 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
 def _reader(parser: argparse.ArgumentParser, *, is_own: bool) -> Callable[..., argparse.Namespace]:
     """Return the function that parses the words after a subcommand. If it takes several words, options may appear between them.
 
-    That is slower and useless for a command with a single word, and a plugin's parser may not support it.
+    For a single word this would only be slower, and a plugin's parser may not support it.
     """
     several = sum(not action.option_strings for action in parser._actions) > 1
     return parser.parse_intermixed_args if is_own and several else parser.parse_args
@@ -285,8 +285,8 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed:
     """Assemble a crib from these options and return it; it is a context manager. Raises ConfigError.
 
     The store is opened at first use, which raises StoreFailed; most commands that only read never use it. ``looks`` is for
-    commands that only read or change stored data: they create no store, because once a store exists, the next start is no longer
-    the first one, which accepts the configuration as it is. ``as_confirmed`` uses the configuration as last confirmed.
+    commands that only read or change stored data. They create no store: without a store, the next start counts as the first
+    one, which accepts the configuration as it is. ``as_confirmed`` uses the configuration as last confirmed.
     """
     from pathlib import Path
 
@@ -330,7 +330,7 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed:
 def running_crib(
     options: argparse.Namespace, *, looks: bool = False, as_confirmed: bool = False
 ) -> Iterator[tuple[Crib, asyncio.Runner]]:
-    """Yield what ``open_crib`` returns, and a runner: its loop opens sessions, and closes everything at the end."""
+    """Yield the crib of ``open_crib``, and a runner whose loop opens sessions and, at the end, closes everything."""
     import asyncio
 
     with open_crib(options, looks=looks, as_confirmed=as_confirmed) as crib, asyncio.Runner() as runner:

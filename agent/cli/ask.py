@@ -1,7 +1,8 @@
-"""Put a ticket's question to the user at the terminal, exactly as it is, and read an unmistakable answer.
+"""Put a ticket's question to the user at the terminal, exactly as it is, and read an unambiguous answer.
 
-An interface needs little to ask: a ``LineReader`` shows lines and reads one, a ``KeyReader`` also reads single keys. This module
-breaks and marks the lines (tools.approval.prompt); the interface shows them unchanged and adds nothing between them.
+An interface implements one of these protocols: a ``LineReader`` shows lines and reads a line, a ``KeyReader`` also reads single
+keys. This module breaks and marks the lines (tools.approval.prompt); the interface shows them unchanged and adds nothing
+between them.
 """
 
 from __future__ import annotations
@@ -80,12 +81,14 @@ class KeyReader(LineReader, Protocol):
         """Show ``row`` in place of the row shown before, and return the next key. ``row`` is called with the screen's columns,
         and again when they change.
 
-        ``letters`` are the letters that choose. An interface may map the characters of another keyboard layout to them. A letter
-        counts only if no other key follows it. Letters in ``at_once`` decide nothing, and count sooner: see OneKey.
+        ``letters`` are the letters of the choices. An interface may map the characters of another keyboard layout to them. A
+        letter counts only if no other key follows it. Letters in ``at_once`` neither approve nor deny, so they count sooner:
+        see OneKey.
 
-        A character is returned as itself; other keys are ``enter``, ``left``, ``right``, ``up`` and ``down``; ``pasted`` stands
-        for several keys at once, which never count. Other names are ignored. Keys count only after the first pause in the typing
-        since the prompt appeared: keys typed before were not meant for the prompt. Raises EOFError and KeyboardInterrupt.
+        A character is returned as itself; other keys are ``enter``, ``left``, ``right``, ``up`` and ``down``; ``pasted`` means
+        that several keys arrived at once; these never count. Other names are ignored. Keys count only after the first pause in
+        the typing since the prompt appeared: keys typed before were not meant for the prompt. Raises EOFError and
+        KeyboardInterrupt.
         """
         ...
 
@@ -106,18 +109,18 @@ class ChoiceReader(KeyReader, Protocol):
     async def read_choice(
         self, rows: Callable[[int], Sequence[Row]], title: Callable[[], str], letters: str, at_once: str
     ) -> str:
-        """Show the rows below a title, and return a key like ``read_key``."""
+        """Show the rows below a title, and return a key as ``read_key`` does."""
         ...
 
 
 def asker_for(terminal: LineReader | None, interrupt: Callable[[], None] | None = None) -> Asker:
-    """Return an asker for the terminal, see TerminalAsker. Without a terminal it denies, with advice in the reason."""
+    """Return an asker for the terminal, see TerminalAsker. Without a terminal the asker denies, with advice in the reason."""
     return refuse if terminal is None else TerminalAsker(terminal, interrupt)
 
 
 class TerminalAsker:
     """An asker (see CallScope) that asks one question at a time; further questions wait for their turn. End of input and Ctrl-C
-    deny. In a process that a session's command started, every answer is a denial: the command may be typing.
+    deny. In a process that a session's command started, every answer is a denial, because the command may be typing.
     """
 
     def __init__(
@@ -257,7 +260,7 @@ class _Approval:
         return None
 
     async def _by_key(self, keys: KeyReader) -> dict[str, Any] | None:
-        """Read keys until one answers. Enter confirms only what the arrows have reached; no choice is highlighted at first."""
+        """Read keys until one answers. Enter confirms only a choice that the arrows have highlighted; at first none is."""
         at: int | None = None
         told = False
         while True:
@@ -281,7 +284,7 @@ class _Approval:
                 return await self._take(keys, one)
 
     async def _key(self, keys: KeyReader, at: int | None) -> str:
-        """Show the choices, with a mark at the one that the arrows reached, and return a key."""
+        """Show the choices, with a mark at the highlighted one, and return a key."""
         letters, at_once = letters_of(self._offers), letters_of(self._offers, decide=False)
         if self._lists is None:
             return await keys.read_key(partial(_counted, self._offers, at, self._count), letters, at_once)

@@ -1,7 +1,7 @@
 """Attach files that a user names in a message as ``@path``: their content goes to the model as context.
 
-A file is read in the environment of the session's commands; if their sandbox hides it, outside of the sandbox. The rules of
-read_file apply. A file that seems to hold secrets is attached only if the user agrees.
+A file is read in the environment of the session's commands. If their sandbox hides the file, it is read outside of the sandbox.
+The rules of read_file apply. A file that seems to hold secrets is attached only if the user agrees.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tools.approval.policy import Weighed
 
 FILE_BYTES, ALL_BYTES = 256 << 10, 1 << 20
-"""Most bytes of text of one file, and of all files of a message."""
+"""Maximum number of bytes of text of one file, and of all files of a message."""
 _MOST = 20
 _ENTRIES = 500
 _HEAD = 64
@@ -40,7 +40,7 @@ _MENTION = Regex(
 )
 _ESCAPED = Regex(r"\\(.)")
 _BEHIND = ".,;:!?)]}'\">"
-"""Characters that end a sentence more often than a path."""
+"""Characters that are likelier to end a sentence than a path."""
 _SUFFIX = Regex(r"\w\.[A-Za-z]\w{0,3}$")
 """The end of a word that looks like a file name."""
 _SECRET = Regex(
@@ -64,7 +64,7 @@ class Attached:
 
 
 def mentions(text: str) -> Iterator[list[str]]:
-    """Yield for each ``@path`` of a message the paths that it may mean, the likeliest first.
+    """For each ``@path`` of a message, yield the paths that it may mean, the likeliest first.
 
     A path with blanks is quoted, ``@"a b"``, or escaped. An address such as me@example.org is not a mention.
     """
@@ -77,7 +77,8 @@ def mentions(text: str) -> Iterator[list[str]]:
 
 
 async def attach(session: Session, text: str, confirm: Callable[[str], Awaitable[bool | None]] | None) -> Attached:
-    """Read the files that a message names. A mention of a missing file remains plain text. ``confirm`` asks the user, if any.
+    """Read the files that a message names. A mention of a missing file remains plain text. ``confirm`` asks the user; it is
+    None if no user can be asked.
 
     Raises BrokenOffMessage if the user cancels instead of answering.
     """

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
-    """A container of toolcrib, its kind of backend, which can end it, and the backend that its session named ("" if no session
-    is known).
+    """A container of toolcrib. ``kind`` is its kind of backend, which can stop it; ``backend`` is the name of its session's
+    backend, "" if the session is unknown.
     """
 
     container: OurContainer
@@ -120,6 +120,6 @@ def _short(seconds: float) -> str:
 
 
 def chosen(found: RunningContainers, word: str) -> list[RunningContainer]:
-    """Return the containers that the user's word names: a container, a prefix of a session's id, or a backend."""
+    """Return the containers that the user named: by a container, a prefix of a session's id, or a backend."""
     exact = [one for one in found.running if word in (one.container.name, one.backend)]
     return exact or [one for one in found.running if word and one.container.session.startswith(word)]

@@ -1,4 +1,6 @@
-"""The support bundle of `toolcrib doctor --bundle`: what a bug report needs, without secrets, people and conversations."""
+"""The support bundle of `toolcrib doctor --bundle`: what a bug report needs, without secrets, names of people, or
+conversations.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ class Bundle:
             root.setLevel(before)
 
     def write(self, config_file: Path | None, project_dir: Path, findings: Sequence[CheckFinding]) -> Iterator[str]:
-        """Yield lines that list the bundle's content, and write it. Raises ToolcribError."""
+        """Write the bundle, and yield lines that list its content. Raises ToolcribError."""
         files = dict(self._files(config_file, project_dir, findings))
         yield f"{self.path} will contain:"
         for name, (data, words) in files.items():
@@ -143,7 +145,7 @@ class _Kept(logging.Handler):
 
 
 def _or_fault(make: Callable[[], Any], scrub: Scrubber) -> Any:
-    """Return what ``make`` returns, or the reason if it fails: a broken part must not keep the others out of the bundle."""
+    """Return what ``make`` returns, or the reason if it fails: a part that fails must not keep the others out of the bundle."""
     try:
         return make()
     except Exception as error:  # noqa: BLE001 - as above

@@ -15,13 +15,13 @@ from tools.contained.outside import is_elsewhere
 from tools.files.diff_lines import DiffLine, diff_lines, number_width
 
 MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 6
-"""Most rows that are shown of an output, a diff and a reason; /show prints the rest."""
+"""Maximum number of rows that are shown of an output, a diff and a reason; /show prints the rest."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 @dataclass(slots=True)
 class ShownItem:
-    """An item that was shown shortened, and its full text: ``/show`` prints the text, and the diff below it in colours."""
+    """The full text of an item that was shown shortened: ``/show`` prints it, and below it the diff in colours."""
 
     title: str
     whole: str
@@ -35,7 +35,7 @@ def call_words(call: ToolCall, display: ToolDisplay, limit: int) -> str:
 
 
 _NARROW = 10
-"""Minimum cells for the subject of a call in its row; with fewer the row omits it."""
+"""Minimum number of cells for the subject of a call in its row. If there are fewer, the row omits the subject."""
 
 
 def call_row(call: ToolCall, display: ToolDisplay, tail: Sequence[tuple[str, str]], columns: int) -> Row:
@@ -47,13 +47,13 @@ def call_row(call: ToolCall, display: ToolDisplay, tail: Sequence[tuple[str, str
     if room < _NARROW:
         return ((shortened(head.rstrip(), columns - row_width((*tail,))), ""), *tail)
     subject = about(call, display)
-    if room - width(word) < min(width(subject), _NARROW):  # the subject is worth more than the verb
+    if room - width(word) < min(width(subject), _NARROW):  # the subject matters more than the verb
         word = ""
     return ((head, ""), (word, "dim"), (shortened(subject, room - width(word)), ""), *tail)
 
 
 def running_row(call: ToolCall, display: ToolDisplay, seconds: float, columns: int, *, ended: bool = False) -> Row:
-    """Return the line of a running call; or of one that has ended and waits for the calls beside it."""
+    """Return the line of a running call, or, with ``ended``, of an ended one that waits for the other calls of its reply."""
     spinner = "·" if ended else SPINNER[int(seconds * 10) % len(SPINNER)]
     tail = [(f"  {seconds_of(seconds, whole=True)}", "dim")]
     return ((f"{spinner} ", ""), *call_row(call, display, tail, columns - 2))

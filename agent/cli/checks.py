@@ -27,7 +27,8 @@ _PATIENCE = 2.0
 
 
 def examine(config_file: Path | None, project_dir: Path, *, offline: bool = False) -> Iterator[CheckFinding]:
-    """Yield the findings of all checks. If the configuration is broken, skip what depends on it and yield a note about that.
+    """Yield the findings of all checks. If the configuration is broken, skip the checks that depend on it, and yield a note
+    about that.
 
     ``offline`` skips checks that ask a server or another host.
     """
@@ -259,7 +260,7 @@ def check_added(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def check_granted(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield platforms and users that can open no session, for other reasons than the names in their settings."""
+    """Yield platforms and users that can't open a session. Other checks find unknown names in their settings."""
     for platform in sorted({"cli", *crib.config.platforms}):
         for user in ("", *sorted(crib.config.users)):
             try:
@@ -307,7 +308,7 @@ def check_smart(crib: Crib) -> Iterator[CheckFinding]:
     endpoint = auxiliary.target.endpoint
     where = f" at {endpoint.server}" if endpoint is not None and endpoint.server else ""
     yield CheckFinding(
-        "smart.asked", "ok", f"{auxiliary.name or 'the only model'}{where} is asked before a user is (approval.smart)"
+        "smart.asked", "ok", f"{auxiliary.name or 'the only model'}{where} is asked before the user (approval.smart)"
     )
 
 
@@ -329,8 +330,8 @@ def _backends(crib: Crib, project_dir: Path, *, offline: bool) -> Iterator[Check
 
 
 def _model(crib: Crib) -> Iterator[CheckFinding]:
-    """Check whether the configured model's server answers, and find out how the model calls tools: the server is asked unless
-    it was asked within the last hour.
+    """Check whether the configured model's server answers, and find out how the model calls tools. The server is asked about
+    that at most once an hour.
     """
     from agent.cli.key_checks import blank_keys
     from agent.model_choice.call_style import choose_calling, is_hosted

@@ -54,11 +54,11 @@ OPTIONS: Mapping[str, str] = {
 }
 """Option -> the kind of its value."""
 _MOST = 50
-"""Most sessions and models that are offered."""
+"""Maximum number of sessions, and of models, that are offered."""
 
 
 _PLAIN = Regex(r"[\w.:/@+-]+", re.ASCII)
-"""A name that no shell expands: bash evaluates words of a completion list, and model names come from a server."""
+"""A name that no shell expands: bash expands the words of a completion list, and model names come from a server."""
 
 
 def names_of(kind: str, args: argparse.Namespace) -> list[str]:

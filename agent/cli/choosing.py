@@ -42,7 +42,7 @@ Move: TypeAlias = Literal["left", "right"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A way to answer, or to see more. ``scope`` is the scope of an approval, "" for other choices."""
+    """A choice of the prompt: a way to answer, or to see more. ``scope`` is the scope of an approval, "" for other choices."""
 
     letter: str
     word: str
@@ -97,7 +97,7 @@ def _bracketed(one: Choice) -> str:
 
 
 def key_row(offers: Sequence[Choice], chosen: int | None, columns: int, count: str = "") -> str:
-    """Return the row for answers by key: the letters, as many words as fit, and a mark at the choice that the arrows reached."""
+    """Return the row for answers by key: the letters, as many words as fit, and a mark at the highlighted choice."""
     begins = f"  {count}  " if count else "  "
     losing = sorted((at for at in range(len(offers)) if at != chosen), key=lambda at: _FIRST_WORDLESS.index(offers[at].letter))
     for lost in range(len(losing) + 1):
@@ -112,7 +112,7 @@ def key_row(offers: Sequence[Choice], chosen: int | None, columns: int, count: s
 _LABELS: Mapping[str, str] = {"view": "Show more", "once": "Allow once", "session": "Allow in session", "deny": "Deny"}
 """Choices with a row of their own in a list, and their labels. All others share the last row."""
 _MOST_ROWS = 3
-"""Most rows of a choice in a list."""
+"""Maximum number of rows of a choice in a list."""
 _DOES: Mapping[str, str] = {"view": "the next page; V shows all of it", "deny": "and say why"}
 
 
@@ -124,7 +124,7 @@ def in_list(offers: Sequence[Choice]) -> list[Choice]:
 def list_rows(offers: Sequence[Choice], covers: Mapping[str, str], chosen: int | None, columns: int) -> list[Row]:
     """Return the rows of a list of choices, each with the calls that it covers, or its effect.
 
-    ``chosen`` is the index of the choice that the arrows reached, in the order of ``in_list``.
+    ``chosen`` is the index of the highlighted choice, in the order of ``in_list``.
     """
     rows: list[Row] = []
     rest: list[Span] = []
@@ -158,7 +158,7 @@ def _explained(head: str, does: str, style: str, columns: int) -> list[Row]:
 
 
 _FIRST_WORDLESS = "vamutpsod?"
-"""Letters, sorted: the first ones lose their words first if the row is too narrow."""
+"""Letters of the choices. If the row is too narrow, the first ones lose their words first."""
 
 
 def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:
@@ -167,7 +167,7 @@ def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:
 
 
 def letters_of(offers: Sequence[Choice], *, decide: bool = True) -> str:
-    """Return the letters that choose; without ``decide`` only letters that neither approve nor deny."""
+    """Return the letters of the choices; without ``decide`` only those of choices that neither approve nor deny."""
     return "".join(one.letter for one in offers if decide or one.letter in "v?")
 
 
@@ -176,7 +176,7 @@ def _marked(text: str, is_chosen: bool) -> str:
 
 
 def moved(chosen: int | None, by: Move, count: int) -> int:
-    """Return the choice that an arrow reaches. The first arrow reaches the first or the last choice."""
+    """Return the choice that an arrow key highlights. The first arrow key highlights the first or the last choice."""
     if chosen is None:
         return 0 if by == "right" else count - 1
     return (chosen + (1 if by == "right" else -1)) % count

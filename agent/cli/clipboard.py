@@ -23,7 +23,7 @@ async def paste_image(chat: Conversation) -> None:
 
     try:
         if not chat.model:
-            raise ToolcribError("no model is connected to show it to; to connect one: /model")
+            raise ToolcribError("no model is connected that could see it; to connect one: /model")
         image = await asyncio.get_running_loop().run_in_executor(None, clipboard_image)
     except ToolcribError as error:
         chat.screen.fault(f"✗ {one_line(str(error))}")

@@ -122,7 +122,7 @@ async def _image(chat: Conversation, rest: str) -> None:
 
     if rest:
         if not chat.model:
-            raise ToolcribError("no model is connected to show it to; to connect one: /model")
+            raise ToolcribError("no model is connected that could see it; to connect one: /model")
         chat.images.append(read_typed(rest))
         chat.screen.print_note(f"{labels(chat.images)} is attached to your next message")
         chat.screen.draw(chat.images[-1])

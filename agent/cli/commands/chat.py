@@ -121,13 +121,13 @@ def _drafts(crib: Crib) -> KeptDraft:
 
 
 async def _open(args: argparse.Namespace, conversation: Conversation, drafts: KeptDraft | None) -> str:
-    """Open the requested session. Return the id of an earlier session without messages whose draft it adopts, or ""."""
+    """Open the requested session. If it adopts the draft of an earlier session without messages, return its id, else ""."""
     from agent.desk.opening import NothingToContinue
 
     left = "" if drafts is None or args.resume else drafts.left_here()
     info = await conversation.opening.crib.store.sessions.get(left) if left else None
     if info is not None and info.messages:
-        left = ""  # that session is continued with its draft
+        left = ""  # the draft stays with that session
     try:
         await conversation.open(resume=args.resume, latest=args.latest, backend=args.backend, mode=args.mode)
     except NothingToContinue:
@@ -365,7 +365,7 @@ def _confirm_allowlist(crib: Crib) -> None:
     entries: list[Any] = crib.grants.unconfirmed()
     if not entries:
         return
-    print(f"{crib.config.path} allows commands without asking that you have not confirmed:")
+    print(f"{crib.config.path} has entries that allow commands without asking and are not confirmed:")
     lines = [PromptLine(f"  {exact(crib.grants.describe(entry))}") for entry in entries]
     print("\n".join(physical(lines, columns_of(sys.stdout))))
     if confirm_by_word("Allow them to run without asking?"):

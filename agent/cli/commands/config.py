@@ -184,7 +184,7 @@ def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> None:
 
     try:
         config = _load(args)
-        found = _below(config, args.key)  # of a section, only the keys that are set
+        found = _below(config, args.key)  # a section shows only the keys that are set
         _lines(config, [pair for pair in found if config.origin(pair[0]) != "default"] or found, origins=True)
     except NotSet:
         print(f"{'.'.join(parts)} is not set")
@@ -245,7 +245,7 @@ def _edit(args: argparse.Namespace) -> int:
     if code:
         raise ToolcribError(f"{editor[0]} ended with exit code {code}; to check {file}: toolcrib config check")
     try:
-        if _confirm(args, _NOT_KEPT) != OK:  # first, because plugins, which define keys, load only once confirmed
+        if _confirm(args, _NOT_KEPT) != OK:  # first, because plugins, which define keys, load only after confirmation
             return _put_back(file, before)
     except BrokenConfig:
         pass  # the check reports it in full

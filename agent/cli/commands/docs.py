@@ -32,7 +32,7 @@ exit codes: 0 done, 1 nothing was found, 2 wrong command line, or the site canno
 """
 _SHOWN = 20
 _SHORT = 3
-"""Most letters of a word, such as "how" or "to", that is ignored if no section contains all words."""
+"""Maximum length of a word, such as "how" or "to", that is ignored if no section contains all words."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -196,7 +196,7 @@ def _agreed(question: str, about: Sequence[object], *, yes: bool) -> bool:
 
 
 def _told(done: Sequence[tuple[str, str]], args: argparse.Namespace, nothing: str, faults: Mapping[str, str]) -> int:
-    """Print what was done. Return FAILED if some engines failed (``faults``), since this may not be everything, else OK."""
+    """Print what was done. Return FAILED if engines failed (``faults``), because their containers were not checked; else OK."""
     from agent.cli.escape import tame
 
     if args.json:
