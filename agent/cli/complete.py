@@ -41,14 +41,14 @@ class LineCompleter(Completer):
         self._offers = offers or {}
 
     async def get_completions_async(self, document: Document, complete_event: CompleteEvent) -> AsyncGenerator[Completion, None]:
-        """Yield completions, found in a thread: a slow disk must not hold up the keys."""
+        """Yield completions, found in a thread: a slow disk must not delay typed keys."""
         word, space, begun = document.text_before_cursor.partition(" ")
         if space and (offer := self._offers.get(word)) is not None:
             for name, about in await offer():
                 if name.startswith(begun):
                     yield Completion(name, -len(begun), display_meta=about)
             return
-        if word.startswith("/") and not space:  # without a thread: the next key may follow at once
+        if word.startswith("/") and not space:  # without a thread: the next key may follow immediately
             for one in self.get_completions(document, complete_event):
                 yield one
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 from toolcrib.contract.errors import ToolcribError
 
 _MARK = "toolcrib completion"
-"""Text in each completion file of toolcrib, also in one that a user created from the printed output."""
+"""Text in each completion file of toolcrib, including one that a user created from the printed script."""
 _ABOUT = "# Written by `toolcrib completion --install`. The shell loads the completions when it first needs them."
 _FILES: Mapping[str, str] = {
     "bash": f"""\
@@ -27,7 +27,7 @@ _bash_complete -o default -F _toolcrib
 toolcrib completion fish 2>/dev/null | source
 """,
 }
-"""Shell -> its file: a line that runs the installed toolcrib, which may be a newer version by then."""
+"""Shell -> content of its file, which runs the toolcrib that is installed when the shell loads it."""
 
 
 def shell_of_person() -> str:

@@ -1,4 +1,4 @@
-"""Find all errors of the configuration at once: of its form, of the names in it, and errors that only a session would meet."""
+"""Find all errors of the configuration at once: wrong forms, unknown names, and errors that would appear only in a session."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def faults_at(file: Path | None, parts: Sequence[str], project_dir: Path) -> lis
 
 
 def _line(fault: str, path: Path) -> float:
-    """Return the line of the file that an error is about; infinity if it is about no line, so that it sorts last."""
+    """Return the line of the file that an error is about; infinity if it names no line, so that it sorts last."""
     number = fault.partition(f"{path}:")[2].partition(":")[0]
     return float(number) if number.isdecimal() and not fault.startswith(f"{path} ") else float("inf")
 
@@ -82,7 +82,9 @@ def _unconfirmed(config: Config) -> Iterator[str]:
 
 
 def _meant(config: Config, project_dir: Path, gone: Collection[str]) -> Iterator[str]:
-    """Yield errors of well-formed settings. ``gone`` has the keys of wrong list items, without "]": ``approval.rules[3``."""
+    """Yield errors of well-formed settings. ``gone`` has the keys of list items that were left out as wrong, without "]":
+    ``approval.rules[3``.
+    """
     from agent.cli.logs import shown_otherwise
 
     with shown_otherwise(), contextlib.redirect_stdout(sys.stderr):  # a plugin may print when it is loaded
@@ -181,7 +183,7 @@ def _assembled(config: Config, project_dir: Path, *, is_whole: bool) -> Iterator
     from agent.store.memory import MemoryStore
 
     without = replace(config, plugins=replace(config.plugins, enabled=()))
-    if not is_whole:  # no such file: permanent grants would be read from the one with errors
+    if not is_whole:  # a missing file, because permanent grants would be read from the file with errors
         config, without = (replace(one, path=one.path.with_name(".sound.yaml")) for one in (config, without))
     try:
         loads = bool(config.plugins.enabled) and is_whole and not unconfirmed(config, keep=False)

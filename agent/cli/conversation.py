@@ -349,8 +349,8 @@ class Conversation:
             raise fan.broken
 
     async def _offer_room(self, text: str = "") -> None:
-        """Print a note, once per run, when the session with ``text`` exceeds what the model can read; and one when automatic
-        compression is near, once until it has happened.
+        """Print a note when the session with ``text`` exceeds what the model can read, once per run. Print another note when
+        automatic compression is near, once before each compression.
         """
         if self.model and not self._told_full:
             from agent.cli.room import offer, room_left, soon_compressed

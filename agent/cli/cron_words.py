@@ -18,7 +18,7 @@ _SIGNS = {"running": "…", "done": "✓", "failed": "✗", "refused": "✗", "s
 
 
 def job_lines(job: CronJob) -> list[str]:
-    """Return two lines about a job: its title, and when it is due."""
+    """Return lines about a job: its title, and when it is due."""
     try:
         plan = JobPlan.of(job)
     except ToolcribError as error:

@@ -1,4 +1,4 @@
-"""Escape text for a terminal: it can't move the cursor, or hide or reorder what the user reads."""
+"""Escape text for a terminal, so that it can't move the cursor, or hide or reorder what the user reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Complete file names: the entries of a folder, and files further below by a part of their names, without those git ignores."""
+"""Complete file names: entries of a folder, and files in its subfolders by a part of their names, without ignored files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 MOST = 50
-"""Most names that are offered at once."""
+"""Maximum number of names that are offered at once."""
 _ENTRIES, _TRACKED = 5_000, 50_000
 _FRESH = 5.0
 """Seconds before git is asked again."""
@@ -27,8 +27,8 @@ class FileNames:
         self._until = 0.0
 
     def matching(self, begun: str) -> list[str]:
-        """Return paths that begin with ``begun``, folders with a final slash, then files further below with ``begun`` in their
-        name.
+        """Return paths that begin with ``begun``, folders with a final slash, then files in subfolders with ``begun`` in their
+        names.
         """
         folder = self._folder()
         if not folder:
@@ -43,7 +43,7 @@ class FileNames:
         return found[:MOST]
 
     def _known(self, folder: str) -> Sequence[str] | None:
-        """Return the files below that git does not ignore, or None if git gives no answer in time."""
+        """Return the files below the folder that git does not ignore, or None if git does not answer in time."""
         now = time.monotonic()
         if folder != self._of or now > self._until:
             self._names = _listed(folder)
@@ -76,12 +76,14 @@ def _within(base: str, folder: str) -> str | None:
 
 
 def _tops(known: Sequence[str], inside: str) -> set[str] | None:
-    """Return the names in a folder that git knows, or None for an ignored folder: all its files are offered then."""
+    """Return the names in a folder that git knows. Return None for an ignored folder, so that all its files are offered."""
     return {name[len(inside) :].partition("/")[0] for name in known if name.startswith(inside)} or None
 
 
 def _listed(folder: str) -> Sequence[str] | None:
-    """Return the files below a folder that git lists, also untracked ones. No program that the repository configures runs."""
+    """Return the files below a folder that git lists, including untracked files. No program that the repository configures
+    runs.
+    """
     import subprocess
 
     command = ["git", "-C", folder, "-c", "core.fsmonitor=false", "ls-files", "-z", "-c", "-o", "--exclude-standard"]

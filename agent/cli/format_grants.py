@@ -75,7 +75,7 @@ def line(text: str) -> str:
 
 
 def on_one(text: str) -> str:
-    """Return the text on one line, with marks between its former lines."""
+    """Return the text on one line, with marks in place of its line breaks."""
     return " · ".join(" ".join(part.split()) for part in text.splitlines() if part.strip())
 
 

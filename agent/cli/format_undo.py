@@ -25,7 +25,7 @@ _DID: Mapping[Action, str] = {"restore": "restored", "remove": "removed", "recre
 _CALLS = 5
 _FILES = 200
 PREVIEW_LINES = 400
-"""Most lines of the diff that is shown before an undo."""
+"""Maximum number of lines of the diff that is shown before an undo."""
 
 
 def compared(found: Sequence[FileDifference], most: int = 0, folder: str = "") -> str:

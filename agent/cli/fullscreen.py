@@ -1,4 +1,6 @@
-"""Recognise programs that draw on a whole terminal. A chat's commands have no terminal, so such programs would hang."""
+"""Recognise programs that use the whole screen of a terminal. A chat's commands have no terminal, so such programs would
+hang.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _ENDS = frozenset({";", "&&", "||", "&", "\n"})
 
 
 def drawing(command: str) -> str:
-    """Return the program in a command that draws on a whole terminal, or "" if there is none or its output is redirected."""
+    """Return the program in a command that uses the whole screen, or "" if there is none or its output is redirected."""
     for words in _simple_commands(command):
         if any(word.startswith((">", "|")) for word in words):
             continue

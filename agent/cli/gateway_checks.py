@@ -142,7 +142,7 @@ def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
 
 
 def _life(seen: _Seen) -> Iterator[CheckFinding]:
-    """Yield platforms that can't connect, and processes that died or hold an account without running."""
+    """Yield platforms that can't connect, and processes that died, or that hold an account but no longer report."""
     name, told = seen.name, seen.told
     since = lasted(time.time() - float(told.get("at", 0.0)))
     if told["is_fresh"] and told.get("problem"):

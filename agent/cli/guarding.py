@@ -28,7 +28,7 @@ class _OverdueError(BaseException):
 
 
 def guarded(what: str, check: Callable[[], Iterable[CheckFinding]], seconds: float = SECONDS) -> Iterator[CheckFinding]:
-    """Yield the findings of a check when it has ended; if it raised or took too long, also a finding about that."""
+    """Yield the findings of a check when it has ended. If it raised or took too long, also yield a finding about that."""
     found: list[CheckFinding] = []
     try:
         with _signs(what), _ending(seconds):

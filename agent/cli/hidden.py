@@ -1,9 +1,9 @@
 """Keep other processes of the same user, such as the commands of a session, from reading this one.
 
-On Linux a process can read the memory, the open files and the initial variables of other processes of the same user; these
-variables contain the keys of model servers. Other processes can't read a process that is not dumpable. The block of initial
-variables is also wiped, because root can read it anyway, and because a process is dumpable until it changes that. ``os.environ``
-and libc keep their copies.
+On Linux a process can read the memory, the open files and the initial environment of other processes of the same user; the
+environment contains the keys of model servers. Other processes can't read a process that is not dumpable. The memory of the
+initial environment is also wiped, because root can read it anyway, and because a process starts as dumpable. ``os.environ`` and
+libc keep their copies.
 
 Only the command line does this. A program that embeds toolcrib decides for itself.
 """
@@ -18,7 +18,7 @@ OPTION = "--debuggable"
 """The option that allows a debugger to attach to this process, and other processes to read it."""
 _PR_SET_DUMPABLE = 4
 _ENV_START, _ENV_END = 47, 48
-"""Fields of /proc/self/stat after the command's name: the addresses of the initial variables."""
+"""Fields of /proc/self/stat after the command's name: the addresses of the initial environment."""
 
 
 def hide(words: Sequence[str]) -> None:
@@ -39,7 +39,7 @@ def hide(words: Sequence[str]) -> None:
 
 
 def _block() -> tuple[int, int]:
-    """Return the first and last address of the initial variables, or (0, 0) if the kernel does not report them."""
+    """Return the first and last address of the initial environment, or (0, 0) if the kernel does not report them."""
     try:
         with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - avoids importing pathlib
             fields = file.read().rpartition(b")")[2].split()

@@ -1,4 +1,4 @@
-"""The history of a stored session: its records, the ledger of its calls, and the audit of approvals, put together."""
+"""The history of a stored session: its records, the ledger of its calls, and the audit of approvals, combined."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _lines(
 
 
 def _elsewhere(call: Mapping[str, Any], found: tuple[str, CallRecord] | None) -> Iterator[str]:
-    """Yield lines about a call that a fork took over; only the call itself if its session is no longer stored."""
+    """Yield lines about a call that a fork took over. If its session is no longer stored, only the call itself is shown."""
     yield _head(call["name"], call["args"])
     if found is not None:
         yield f"    ran in {tame(found[0][:ID_CHARS])}: {found[1].status.value}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import SessionInfo
 
 _SHOWN = 20
-"""Most sessions, and most faults, that are listed."""
+"""Maximum number of sessions, and of faults, that are listed."""
 _EVERY = 10
 """Sessions between two reports of progress."""
 _WORDS: Mapping[Fate, str] = {

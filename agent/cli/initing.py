@@ -59,7 +59,7 @@ def _read(path: Path) -> str:
 
 
 async def _write(chat: Conversation, shown: str, text: str) -> None:
-    """Write the draft by a call of the user, which passes the gate like any other."""
+    """Write the draft with a call of the user, which passes the gate like any other call."""
     if "write_file" not in chat.session.names:
         chat.screen.text(text)
         chat.screen.print_note(f"a draft of {tame(shown)}; this session has no write_file, so write it yourself")

@@ -114,7 +114,7 @@ def _lines(explainer: Explainer, runner: asyncio.Runner) -> int:
 
 
 async def _line(raw: bytes, explainer: Explainer) -> dict[str, Any]:
-    """Return the answer to a line; for a faulty line an error, so that the other lines are still read."""
+    """Return the answer to a line. A faulty line is answered with an error, so that the other lines are still read."""
     try:
         given = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -150,7 +150,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _held(explained: Explanation, finding: Finding) -> dict[str, str]:
-    """Return the layer that contains a finding's effect, and why; nothing if the command would run without layers."""
+    """Return the layer that contains a finding's effect, and why; {} if no layer contains it."""
     held = explained.handling(finding)
     return {} if held is None else {"effect": finding.effect, "held_by": held.by, "held_why": held.why}
 

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_unfitting(args: argparse.Namespace) -> None:
-    """Raise ToolcribError for options and names that the action does not accept: the user expects something else."""
+    """Raise ToolcribError for options and names that the action would ignore: the user expects them to have an effect."""
     for option, actions in _BELONGS.items():
         if getattr(args, option, "") and args.action not in actions:
             raise ToolcribError(f"--{option} is for `toolcrib gateway {' or '.join(actions)}`, not for {args.action}")
@@ -185,7 +185,7 @@ async def _status(crib: Crib, args: argparse.Namespace) -> int:
 
     known = sorted({*crib.platforms, *crib.config.platforms} - {"cli", "api", "cron", "acp"})
     for name in args.names:
-        if name not in known and not (await told_status(crib.store, name)).get("state"):  # it may run although disabled
+        if name not in known and not (await told_status(crib.store, name)).get("state"):  # a disabled platform may still run
             raise ToolcribError(_unknown([name], known))
     await show_status(crib, args.names or known, as_json=args.json)
     return OK
@@ -212,7 +212,7 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _require_role(crib: Crib, role: str) -> None:
-    """Raise ToolcribError, with the nearest known role, for a role that no setting names: it gives no rights."""
+    """Raise ToolcribError, with the nearest known role, for a role that no setting names: such a role gives no rights."""
     from toolcrib.contract.suggest import near
 
     config = crib.config

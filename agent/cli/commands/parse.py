@@ -84,7 +84,7 @@ def _lines(args: argparse.Namespace) -> int:
 
 
 def _line(raw: bytes, args: argparse.Namespace) -> dict[str, Any]:
-    """Return the answer to a line; for a faulty line an error, so that the other lines are still read."""
+    """Return the answer to a line. A faulty line is answered with an error, so that the other lines are still read."""
     read: dict[str, Any] = {"id": None, **_EMPTY}
     try:
         given = json.loads(raw)

@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         return _to_its_end(args, lines, tally)
     except Exception as error:
         if lines is not None:
-            with suppress(OSError):  # the error may be that nothing can be written
+            with suppress(OSError):  # the original error may be that output cannot be written
                 lines.error(Internal(f"{type(error).__name__}: {error}"))
                 _finish(lines, TaskOutcome("error", "", FAILED), tally)
         raise

@@ -127,7 +127,9 @@ def _test(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
 
 
 def _less(backend: Backend) -> str:
-    """Return why a weaker mode than the wanted one holds here, or "". Raises EnvironmentFailed if there is no sandbox."""
+    """Return why a weaker mode than the configured one is in force here, or "". Raises EnvironmentFailed if there is no
+    sandbox.
+    """
     from tools.environments.local.holding import sandbox_here
 
     wanted = backend.wanted_mode

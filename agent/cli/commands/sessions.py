@@ -255,8 +255,8 @@ async def _fork(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _broken_off(crib: Crib, session_id: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return lines about the last calls if no results follow them: they wait for an answer, or their process was killed or still
-    runs.
+    """Return lines about the last calls if they have no results: they wait for an answer, still run, or their process was
+    killed.
     """
     from agent.cli.escape import one_line, tame
 
@@ -279,7 +279,7 @@ async def _recover(crib: Crib, session_id: str) -> None:
 
     try:
         lease = await crib.store.leases.take(session_id, new_owner(), _LEASE_SECONDS)
-    except StoreFailed:  # a store that can only be read: the calls are shown as it has them
+    except StoreFailed:  # the store is read-only: the calls are shown as stored
         return
     if lease is not None:
         try:

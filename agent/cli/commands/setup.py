@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     from agent.policy.self_protection import folders_of, refuse_below
 
     file = config_path(args.config)
-    first = is_first_start(load_config(file, profile=""))  # asked first, since loading the configuration below records it
+    first = is_first_start(load_config(file, profile=""))  # read first, since loading the configuration below records a start
     config = _agreed_config(args, file)
     folders = folders_of(config)
     refuse_below(folders, "running the setup")

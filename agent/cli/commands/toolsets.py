@@ -153,7 +153,7 @@ def _list(crib: Crib) -> None:
 
 
 def _show(crib: Crib, name: str, platform: str) -> None:
-    """Print the tools of a toolset, and why a session of the platform, "" for any, does not get one of them."""
+    """Print the tools of a toolset, and for each tool that a session of the platform ("" for any) does not get, the reason."""
     from agent.cli.render import first_sentence, table
 
     tools = crib.catalog.resolve(name)
