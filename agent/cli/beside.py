@@ -32,7 +32,9 @@ class Beside:
 
 
 def with_beside(message: str, parts: Sequence[Beside]) -> str:
-    """Return the message with its context. A text can't end its own part: its mark does not occur in it."""
+    """Return the message with its context. A text can't imitate the end of its own part: the mark does not occur in the
+    text.
+    """
     return "\n\n".join([message.rstrip(), *map(_block, parts)]) if parts else message
 
 

@@ -49,7 +49,9 @@ _LONG = 40
 
 
 class InteractiveChat:
-    """The chat at a terminal. It exists before the session, which asks through its ``questions``; ``run`` runs it."""
+    """The chat at a terminal. It is created before the session, because the session asks through its ``questions``; ``run``
+    runs the chat.
+    """
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class InteractiveChat:
         """Messages that wait for their turn; a large paste in them is a label."""
         self._came = asyncio.Event()
         self.is_working = True
-        """True while something runs, initially too; a line that is sent then waits for its turn."""
+        """True while something runs, and initially. A line that is sent in this time waits for its turn."""
         self._leaving = False
         self._presses = Presses()
         self._counted = ""
@@ -248,7 +250,7 @@ class InteractiveChat:
         if self.is_working:
             self.view.screen.print_note("a run is in progress: Ctrl-C interrupts it")
         elif self.conversation.session.delegates.at_work:
-            self.sent("/exit", steers=False)  # this asks first
+            self.sent("/exit", steers=False)  # the command asks before it ends the delegates
         else:
             self.keyboard.stop()
 
@@ -269,7 +271,7 @@ class InteractiveChat:
         return self.questions.settles
 
     def next_mode(self) -> None:
-        """Switch the session to the next mode; the strictest is followed by the first."""
+        """Switch the session to the next mode; after the strictest mode comes the first one."""
         self._steering.beside(self._switch_mode())
 
     async def _switch_mode(self) -> None:

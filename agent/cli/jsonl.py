@@ -176,7 +176,9 @@ def _told(image: Image) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Return a result's text as a JSON value, or as text if Python can't parse it: nested too deep, or a number too long."""
+    """Return a result's text as a JSON value, or as text if Python can't parse it, because it is nested too deeply or a number
+    is too long.
+    """
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 RULE: Span = ("│ ", "mark")
 """Begins each row of a model's calls and thinking, to distinguish them from its answer even without colours."""
 _KEPT = 200
-"""Most items that can be shown in full."""
+"""Maximum number of items that can be shown in full."""
 _MOST_THOUGHT = 200_000
 _LIVE_SHARE, _LEAST_LIVE = 4, 4
 """A text has at most rows / _LIVE_SHARE live rows, or _LEAST_LIVE if that is more. If the screen shrinks, they still fit."""
@@ -67,7 +67,7 @@ class _Running:
         self.output: list[str] = []
         self.progress: ToolProgressed | None = None
         self.ended: float | None = None
-        """Time when the call reported its end; if it runs beside others, it is finished with them."""
+        """Time when the call reported its end. Calls that run in parallel are finished together."""
         self.shows: dict[str, Json] = {}
         """Other activities of the call by name."""
         self.differs: str | None = None
@@ -320,7 +320,7 @@ class LiveView:
         return self._board.columns - width(RULE[0])
 
     def _add_call(self, rows: list[Row]) -> None:
-        """Add a call's rows. The result of a call by hand gets no rule, so that the user can copy it."""
+        """Add a call's rows. The result of a call by hand gets no ``RULE``, so that the user can copy it."""
         shown = len(rows) if self.brief else 1
         self._board.add([*((RULE, *row) for row in rows[:shown]), *rows[shown:]], "calls")
 

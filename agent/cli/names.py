@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def name_findings(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield each unknown name with its file, line and key, the known names, and the nearest."""
+    """Yield each unknown name with its file, line and key, the known names, and the nearest one."""
     yield from _unknown_places(crib)
     yield from _unknown_toolsets(crib)
     yield from _unknown_tools(crib)

@@ -1,4 +1,6 @@
-"""Advice if no model is configured: how to configure one, and which servers answer on this machine. None is used unasked."""
+"""Advice if no model is configured: how to configure one, and which servers answer on this machine. None of them is used unless
+the user chooses it.
+"""
 
 from __future__ import annotations
 

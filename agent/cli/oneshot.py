@@ -70,7 +70,7 @@ class TaskOutcome:
 
 
 class Fan:
-    """Passes events to several watchers. If the reader of our output has left, interrupts the run and sets ``broken``."""
+    """Passes events to several watchers. If the reader of our output is gone, interrupts the run and sets ``broken``."""
 
     def __init__(self, watches: Sequence[Watch], interrupt: Callable[[], None]) -> None:
         self._watches = watches
@@ -92,7 +92,9 @@ class Fan:
 
     @contextmanager
     def heeding_the_reader(self) -> Iterator[None]:
-        """Notice at once that the reader of a pipe has left, even before the answer is written, which is only at the end."""
+        """Notice at once that the reader of a pipe is gone. Writing would notice it too late: the answer is written only at the
+        end.
+        """
         out = _piped_output()
         if out is None:
             yield

@@ -1,4 +1,6 @@
-"""``!command`` in the chat: run for the user and shown live; the next message gives the model its output, except for ``!!``."""
+"""``!command`` in the chat: run it for the user and show it live. The next message gives the output to the model, except with
+``!!``.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from agent.events import Event
 
 SHARED_BYTES = 256 << 10
-"""Most bytes of outputs that wait for the next message; the oldest are dropped."""
+"""Maximum number of bytes of outputs that wait for the next message; the oldest outputs are dropped."""
 NAME = "you"
 """Shown in place of a tool's name."""
 _DISPLAY = ToolDisplay(emoji="💻", verb="run", subject=("command",))

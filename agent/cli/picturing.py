@@ -15,7 +15,7 @@ from toolcrib.contract.image import Image
 Protocol: TypeAlias = Literal["kitty", "iterm", ""]
 MOST_ROWS = 12
 _MOST_BYTES = 4 << 20
-"""Most bytes of an image that is drawn; larger ones take a terminal seconds."""
+"""Maximum number of bytes of an image that is drawn; a terminal would need seconds for a larger one."""
 _PIECE = 4096
 """Characters in one piece of kitty's protocol."""
 _CELL = 20

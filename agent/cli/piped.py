@@ -12,7 +12,7 @@ import time
 from toolcrib.contract.errors import ToolcribError
 
 LIMIT = 1 << 20
-"""Most bytes that are read."""
+"""Maximum number of bytes that are read."""
 _PATIENCE = 1.0
 """Seconds before a message says that the command waits for input."""
 _PIECE = 1 << 16
@@ -86,7 +86,7 @@ def as_text(data: bytes) -> str:
 
 
 def with_input(task: str, text: str) -> str:
-    """Return the message of a task with its input. The input can't end its own part."""
+    """Return the message of a task with its input. The input can't imitate the end of its own part."""
     from agent.cli.beside import Beside, with_beside
 
     return with_beside(task, [Beside("standard-input", "was piped into this command", text)])

@@ -1,4 +1,6 @@
-"""A chat's screen that only adds lines: each call of the model with its important part; its full text is found by number."""
+"""A chat's screen that only adds lines: each call of the model with its important part, and the full text of a call by its
+number.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.types import ToolCall
 
 _KEPT = 200
-"""Most calls whose full text is kept."""
+"""Maximum number of calls whose full text is kept."""
 _IN_WORDS: Mapping[str, str] = {"○": "to do:", "▸": "doing:", "✓": "done:", "-": "dropped:", "…": "left out:"}
 _OF_DIFF: Mapping[str, str] = {"+": "added:", "-": "removed:"}
 

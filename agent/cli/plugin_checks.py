@@ -56,7 +56,7 @@ def without_told(found: Iterable[CheckFinding], lacking: Collection[CheckFinding
 
 
 def _hidden(crib: Crib) -> Iterator[PluginInfo]:
-    """Yield plugins with an enabled name that another plugin of the same name hides."""
+    """Yield plugins that are enabled by name, but hidden by another plugin of the same name."""
     from agent.plugin_host.plugins import canonical, discover
 
     enabled = {canonical(name) for name in crib.config.plugins.enabled}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import SessionInfo
 
 _LARGEST = 64 * 1024 * 1024
-"""Most bytes of an export that is searched for session ids."""
+"""Maximum size in bytes of an export that is searched for session ids."""
 
 
 async def delete(crib: Crib, args: argparse.Namespace) -> int:

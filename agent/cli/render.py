@@ -288,7 +288,7 @@ def table(
 
 
 def _last_room(widths: Sequence[int], room: int) -> int:
-    """Return the cells that remain for the last column when all others are cut as far as they stay readable."""
+    """Return the cells that remain for the last column when all others are as narrow as they can be and stay readable."""
     return room - sum(min(one, _READABLE) + 2 for one in widths[:-1])
 
 
@@ -299,7 +299,8 @@ of a title beside other columns.
 
 
 def _fit(widths: list[int], shown: Sequence[int], room: int, last: Collection[int]) -> None:
-    """Narrow the widest columns until all fit. Those of ``last`` follow when the others are at their minimum; the first never.
+    """Narrow the widest columns until all fit; those of ``last`` only when the others are at their minimum, the first one
+    never.
 
     If that is not enough, the terminal wraps lines, and only the last column is cut.
     """

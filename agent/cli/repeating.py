@@ -47,7 +47,9 @@ def _taken(ids: set[str], one: str) -> bool:
 
 
 async def earlier_output(session: Session, *, has_task: bool) -> EarlierOutput:
-    """Return what an earlier process may have printed of the session's unfinished run. A task ends an unanswered turn."""
+    """Return what an earlier process may have printed of the session's unfinished run. With a task, an unanswered turn is not
+    repeated.
+    """
     from agent.conversation.state import RunState
 
     record = await session.store.runs.current(session.id)

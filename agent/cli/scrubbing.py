@@ -32,7 +32,7 @@ _SHOWN = frozenset(
 )
 """Keys whose texts are shown: names of toolcrib, plugins and models, and words from fixed lists."""
 _SYSTEM = ("/usr", "/etc", "/opt", "/bin", "/sbin", "/lib", "/dev", "/proc", "/sys", "/run", "/var/run")
-"""Prefixes of paths that are alike on all systems."""
+"""Prefixes of paths that are the same on all systems."""
 _PLAIN = frozenset("COLORTERM HOME LANG LANGUAGE LC_ALL LOGNAME PATH PWD SHELL SHLVL TERM TMPDIR TZ USER".split())
 """Variables that contain no key."""
 _ADDRESSES = frozenset(["base_url", "host", "jump", "url"])

@@ -83,8 +83,8 @@ def application(
 def taken_over(source: Input) -> Iterator[None]:
     """Within the block, read every key unbuffered; keys typed before come first.
 
-    The earlier keys are read before any prompt appears. Each line break among them was Enter; among keys that are typed in raw
-    mode it would be Ctrl-J.
+    The earlier keys are read before any prompt appears. Each line break among them means Enter; in raw mode it would mean
+    Ctrl-J.
     """
     try:
         typed = typed_before(descriptor := source.fileno())

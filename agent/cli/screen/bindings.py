@@ -39,8 +39,8 @@ def bindings(
 ) -> KeyBindings:
     """Return the key bindings. ``acts`` maps actions to functions, ``keys`` maps actions to keys; ``paste`` receives pastes.
 
-    While ``is_asked`` returns True, keys for the draft do nothing. With the keys of vi, Escape is vi's own until it has left the
-    insert mode, and begins no sequence.
+    While ``is_asked`` returns True, keys for the draft do nothing. With the keys of vi, Escape first leaves the insert mode,
+    and never begins a sequence.
     """
     from prompt_toolkit.filters import Condition, is_searching, vi_mode, vi_navigation_mode
     from prompt_toolkit.key_binding import KeyBindings
@@ -68,7 +68,7 @@ def bindings(
 
     @made.add("escape", Keys.Any, filter=editing & ~drafting)
     def _is_no_answer(event: KeyPressEvent) -> None:
-        """Do nothing: Alt with a letter is not the letter."""
+        """Do nothing: Alt with a letter must not count as the letter."""
 
     @made.add(Keys.BracketedPaste, filter=editing)
     def _pasted(event: KeyPressEvent) -> None:

@@ -14,7 +14,7 @@ Row: TypeAlias = tuple[Span, ...]
 Piece: TypeAlias = tuple[str, str, int]
 """(text, style, index of its first character in the source)."""
 TEXT_WIDTH = 100
-"""Most cells of a row of prose, however wide the screen is. Code, tables and output use the whole screen."""
+"""Maximum number of cells of a row of prose, even on a wider screen. Code, tables and output use the whole screen."""
 
 _VARIES = Regex("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 """Joiners, emoji selectors, flags and skin tones: terminals differ in the width of texts that contain one."""
@@ -134,7 +134,7 @@ def _between(spans: Iterable[Span], begin: int, end: int) -> Row:
 
 
 def wrap(pieces: Iterable[Piece], room: int) -> list[tuple[Row, int]]:
-    """Break text between words into rows of at most ``room`` cells, each with its place in the source.
+    """Break text between words into rows of at most ``room`` cells, each with its position in the source.
 
     Later text changes only the last row. Blanks at a break are dropped; several blanks become one.
     """

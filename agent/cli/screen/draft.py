@@ -15,9 +15,9 @@ MANY_LINES, MANY_CHARACTERS = 8, 1_000
 """A paste with this many lines or characters is shown as a label."""
 _LABEL = Regex(r"\[pasted (\d+) lines?(?: #(\d+))?\]")
 _MOST_ROWS = 8
-"""Most rows of a long draft that are shown, around the cursor."""
+"""Maximum number of rows of a long draft that are shown, around the cursor."""
 _COMPLETIONS = 6
-"""Most completions that are shown, including the selected one."""
+"""Maximum number of completions that are shown, including the selected one."""
 
 
 class Pastes:

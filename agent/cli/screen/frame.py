@@ -156,7 +156,7 @@ class Board:
             self.frame()
 
     def _is_resized(self) -> bool:
-        """Return True while the screen's size changes; schedule a frame for when it has stayed the same for a moment."""
+        """Return True while the screen's size changes; schedule a frame for the moment when it is stable."""
         now = self._clock()
         if self.painter.size != self._size:
             self._size, self._still_at = self.painter.size, now + STILL

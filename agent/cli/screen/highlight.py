@@ -11,7 +11,7 @@ from agent.cli.screen.cells import Row, Span
 
 _log = logging.getLogger(__name__)
 _LONGEST = 2_000
-"""Most characters of a coloured line; a longer line is data."""
+"""Maximum number of characters of a coloured line; a longer line is probably data."""
 _STYLES = (
     ("Comment", "comment"),
     ("Keyword", "keyword"),

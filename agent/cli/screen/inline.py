@@ -8,7 +8,7 @@ from agent.cli.screen.cells import Piece
 from toolcrib.contract.regex import Regex
 
 LONGEST = 2_000
-"""Most characters between a mark and its closing mark; beyond that distance the first mark is plain text."""
+"""Maximum number of characters between a mark and its closing mark; at a greater distance the first mark is plain text."""
 _SPECIAL = Regex(r"[\\`*_~\[\]!<&\n]")
 _ENTITY = Regex(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _ENTITY_BEGUN = Regex(r"&[#\w]{0,33}\Z")

@@ -29,7 +29,7 @@ _DECIDED = 14
 _UNDECIDED = frozenset("-=*_|:`~ \t")
 _WIDEST_RULE = 40
 _DEEPEST = 12
-"""Most levels of nested lists and quotes that are formatted."""
+"""Maximum number of levels of nested lists and quotes that are formatted."""
 
 
 class _Container(NamedTuple):

@@ -21,8 +21,8 @@ _NAMED = ("enter", "left", "right", "up", "down")
 
 
 class OneKey:
-    """Distinguishes choices from text. ``letters`` choose if no other key follows; a sign in ``at_once`` chooses at once, and so
-    does a letter in it when it is pressed twice. ``answered`` is called with the key that chose: a letter as pressed, or
+    """Distinguishes choices from text. ``letters`` choose if no other key follows. In ``at_once``, a sign such as ``?`` chooses
+    immediately, and a letter when it is pressed twice. ``answered`` is called with the key that chose: a letter as pressed, or
     ``enter``, ``left``, ``right``, ``up``, ``down``. ``typed`` is called with other text, and with "" for a key that has no
     effect now.
     """

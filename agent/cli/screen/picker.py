@@ -20,7 +20,9 @@ _ESCAPE = 0.1
 
 
 class Picker(Protocol):
-    """A view on the whole screen. Keys have prompt_toolkit's names; a blank is ``space``, and a paste is a single key."""
+    """A view that takes the whole screen. Keys have prompt_toolkit's names; a blank is ``space``, and a paste is a single
+    key.
+    """
 
     def rows(self, columns: int, height: int) -> Sequence[Row]:
         """Return the rows of a screen of this size."""
@@ -84,7 +86,7 @@ def _bindings(picker: Picker) -> KeyBindings:
         except Exception as error:  # noqa: BLE001 - the application ends with it and raises it again
             app.exit(exception=error)
         at_work = False
-        app.renderer.clear()  # removes what the work logged
+        app.renderer.clear()  # removes lines that the work logged
         app.invalidate()
 
     for name in _NAMES:

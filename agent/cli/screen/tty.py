@@ -38,7 +38,7 @@ def write(text: str) -> None:
 
 
 def size() -> tuple[int, int]:
-    """Return the terminal's columns and rows, or usual ones if it does not report them."""
+    """Return the terminal's columns and rows, or defaults if it does not report them."""
     try:
         columns, rows = os.get_terminal_size(1)
     except OSError:
