@@ -1,4 +1,4 @@
-"""User actions beside the current run: messages that steer it, and commands that need not wait."""
+"""User actions during a run: messages that steer it, and commands that need not wait."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def has_its_turn(text: str, names: Collection[str]) -> bool:
 
 
 class Steering:
-    """Tasks beside the chat's run. ``end`` waits for them."""
+    """Tasks that the user starts during the chat's run. ``end`` waits for them."""
 
     def __init__(self, view: LiveView, keyboard: Keyboard) -> None:
         self._view = view

@@ -31,7 +31,7 @@ _NAMES = {
 }
 """Names of rows if they differ from the table's name; ``*`` becomes an s in the plural."""
 _SHOWN = 50
-"""Most conversations that a repair lists for each source."""
+"""Maximum number of conversations that a repair lists for each source."""
 
 
 def check_files(config: Config) -> Iterator[CheckFinding]:

@@ -35,7 +35,7 @@ def print_json_as_ascii() -> None:
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Return the escapes for the characters that can't be encoded, in the form of JSON, which text can have too."""
+    """Return JSON escapes for the characters that can't be encoded; plain text uses the same escapes."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")

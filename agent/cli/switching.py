@@ -1,4 +1,4 @@
-"""``/model`` in the chat: find the model and the server that a name means."""
+"""``/model`` in the chat: find the model and the server that a name refers to."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _speak_alike(one: str, other: str) -> bool:
 
 
 def _current(chat: Conversation) -> ModelTarget | None:
-    # After typing calls by hand, the user returns to the server of the chat's start.
+    # After typing calls by hand, the user returns to the server that was named when the chat began.
     choice = chat.named if chat.choice.provider == MANUAL else chat.choice
     try:
         target = choose_provider(chat.opening.crib.config, choice)

@@ -57,7 +57,7 @@ class Terminal:
         return "\r\x1b[K" if row else ""
 
     async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
-        """Show the row and return one key; see KeyReader. A row that replaces another one needs no pause before it."""
+        """Show the row and return one key; see KeyReader. No pause is needed before a row that replaces another one."""
         from agent.cli.keypress import SingleKeys
 
         if self._keyboard is None:
@@ -141,9 +141,9 @@ def find_terminal(*, lines_only: bool = False) -> Terminal | None:
 
 @contextlib.contextmanager
 def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
-    """Yield the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError if there is none,
-    or if the process is in the background, without a user. Also raises if a session's command started this process, since the
-    command may have opened the terminal, and if the host of a session in one of ``folders`` did.
+    """Yield the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError if there is
+    none, or if the process is in the background, without a user. Also raises if a session's command started this process,
+    because the command may have opened the terminal: see ``is_below_any`` and, for ``folders``, ``is_below``.
     """
     from agent.policy.self_protection import is_below, is_below_any
 
@@ -167,7 +167,7 @@ def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
 
 
 def is_interactive() -> bool:
-    """Return whether a user both types and reads."""
+    """Return whether standard input and standard output are both terminals."""
     return is_terminal(sys.stdin) and is_terminal(sys.stdout)
 
 

@@ -26,7 +26,7 @@ def unknown(registry: ToolRegistry, name: str) -> str:
 
 
 def switch(crib: Crib, args: argparse.Namespace) -> int:
-    """Add tools to the list of disabled tools, or remove them, also names of tools that no longer exist. Return the exit code."""
+    """Add tools to the list of disabled tools, or remove tools, including names that no longer exist. Return the exit code."""
     if not args.wanted:
         raise ToolcribError(f"give the tools: toolcrib tools {args.action} NAME...")
     if args.user:

@@ -48,8 +48,8 @@ class SwitchableTool:
 
 
 class ToolPicker:
-    """The picker. ``key`` is the configuration's list of tools that Space changes. ``locked`` is why Space can't, or "".
-    ``effect`` receives the names switched on and off, and returns lines about the consequences; it may take a moment.
+    """The picker. ``key`` is the configuration's list of tools that Space changes. ``locked`` is the reason why Space must not,
+    or "". ``effect`` receives the names switched on and off, and returns lines about the consequences; it may take a moment.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ToolPicker:
         self._note = ""
         self._review: Sequence[str] | None = None
         self._is_seen = False
-        """True when the consequences have been drawn: an earlier Enter accepts nothing."""
+        """True once the consequences have been drawn; Enter accepts nothing before that."""
         self._scrolled = 0
 
     @property

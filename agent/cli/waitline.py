@@ -37,7 +37,7 @@ class WaitLine:
             case ThinkingDelta() if self._shows_thinking:
                 self.end()
             case ThinkingDelta() | ToolCallDelta() | ToolProgressed() | ToolActivity():
-                self._erase()  # so that whole lines can be printed now; the line appears again
+                self._erase()  # so that other output can be printed now; the line appears again
             case _:
                 self.end()
 

@@ -51,7 +51,7 @@ _ALIKE = 0.7
 
 
 def meant_by(word: str, known: Iterable[str]) -> str:
-    """Return a hint about an unknown command: how to do here what it does elsewhere, or a similar name."""
+    """Return a hint about an unknown command: the equivalent here if it is a command of another program, or a similar name."""
     from toolcrib.contract.suggest import near
 
     if word in ELSEWHERE:

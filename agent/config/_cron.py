@@ -65,7 +65,7 @@ class CronConfig:
     )
     keep_days: float = setting(
         30.0,
-        "Days that finished jobs and the history of jobs are kept. Sessions of jobs go with them, except those with tags.",
+        "Days that finished jobs and the history of jobs are kept. Sessions of jobs are deleted too, except those with tags.",
         expect="a number of days",
         check=above_zero,
     )

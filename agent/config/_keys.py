@@ -24,7 +24,9 @@ def schema_of(cls: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _types(cls: type[Any]) -> dict[str, Any]:
-    """Return the types of a section's keys. Cached, as Python evaluates them anew, and a start needs most of them three times."""
+    """Return the types of a section's keys. Cached, because Python would evaluate them each time, and a start needs most of
+    them three times.
+    """
     if cls not in _known_types:
         _known_types[cls] = typing.get_type_hints(cls)
     return _known_types[cls]
@@ -54,7 +56,7 @@ def join(key: str, name: str) -> str:
 
 
 _RARE = 2
-"""Most sections with the same name that still make one of them a likely meaning."""
+"""If a name occurs in at most this many sections, it is likely that the user meant one of these."""
 
 
 def suggest(name: str, key: str, fields: Collection[str]) -> str:
@@ -113,7 +115,7 @@ def _head(text: str) -> tuple[str, str]:
 
 
 def _chosen_name(rest: str, item: Any) -> tuple[str, str]:
-    """Split off a chosen name. An unquoted name may have dots, except a profile's, and one with chosen names below it."""
+    """Split off a chosen name. An unquoted name may contain dots, unless it names a profile or has chosen names below it."""
     name, after = _head(rest)
     if name != rest.partition(".")[0] or item is Profile or typing.get_origin(item) is Mapping:
         return name, after
@@ -124,7 +126,7 @@ def _chosen_name(rest: str, item: Any) -> tuple[str, str]:
 
 
 def value_at(config: Config, parts: Sequence[str]) -> Any:
-    """Return the value at a key, or its default if it is not set. Raises NotSet for a chosen name that is not there."""
+    """Return the value at a key, or its default if it is not set. Raises NotSet for a chosen name that does not exist."""
     value: Any = config
     hint: Any = Config
     for index, part in enumerate(parts):

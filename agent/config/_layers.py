@@ -29,14 +29,14 @@ def load_config(
     project_dir: str | Path | None = None,
     instead: bytes | None = None,
 ) -> Config:
-    """Read the configuration; no file means all defaults.
+    """Read the configuration. Without a file, all keys have their defaults.
 
     ``profile`` names one of the file's profiles, None uses $TOOLCRIB_PROFILE, and "" uses none. ``project_dir`` is the
     project whose ``.toolcrib/config.yaml`` may restrict the configuration; None reads no project's file. ``instead`` is
     read instead of the file.
 
-    Raises BrokenConfig (a ConfigError) with every error of the file and all of its profiles; if there is none, with every
-    error of the project's file. An unreadable project's file is an error too: tools that it disables must not run.
+    Raises BrokenConfig (a ConfigError) with every error of the file and all of its profiles; if there is none, with every error
+    of the project's file. It is also an error if the project's file can't be read: tools that it disables must not run.
     """
     file = config_path(path)
     chosen = os.environ.get(PROFILE, "") if profile is None else profile

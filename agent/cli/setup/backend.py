@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def choose_backend(wizard: Wizard) -> None:
-    """Choose the backend and test it, until it works or the user keeps it anyway.
+    """Choose and test the backend. Repeat until it works, or until the user keeps it anyway.
 
     Raises UnansweredError, StoppedError, and ToolcribError for a flag with an unknown or unsuitable value.
     """

@@ -26,7 +26,7 @@ _FLAGS = "use --model NAME and --base-url URL, or --provider manual for no model
 _MODEL = "use --model NAME"
 _KEY = "use --key-env NAME"
 _LISTED = 30
-"""Most models that are listed as choices; others can be typed."""
+"""Maximum number of models that are listed as choices; others can be typed."""
 _SHOWN = 200
 _NAMED = "the name of the model"
 _WIRES = tuple(name for name in PROVIDERS if share_servers(name, DEFAULT))
@@ -34,7 +34,7 @@ _WIRES = tuple(name for name in PROVIDERS if share_servers(name, DEFAULT))
 
 
 def configure_model(wizard: Wizard) -> None:
-    """Choose the model and test it, until it works or the user keeps it anyway.
+    """Choose and test the model. Repeat until it works, or until the user keeps it anyway.
 
     Raises UnansweredError, StoppedError, and ToolcribError for a flag with an unknown value.
     """
@@ -118,7 +118,7 @@ def _placed(wizard: Wizard, request: ModelRequest, given: ModelRequest) -> Model
 
 
 def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
-    """Ask, or take the current model or the only one that was detected."""
+    """Ask the user, or use the current model or the only one that was detected."""
     now = _now(wizard)
     is_set = now != ModelRequest() or _target(wizard, now) is not None
     servers = [server for server in wizard.found.servers if server.models]

@@ -16,7 +16,7 @@ _PLATFORM = "cli"
 
 
 def choose_toolsets(wizard: Wizard) -> None:
-    """Choose the toolsets, and show their tools, until some are granted or the user keeps the choice anyway.
+    """Choose the toolsets, and show their tools. Repeat until a tool is granted, or until the user keeps the choice anyway.
 
     Raises UnansweredError, StoppedError, and ToolcribError for a flag with an unknown value.
     """

@@ -47,10 +47,10 @@ class Wizard:
     secret: tuple[str, str] | None = None
     """The line of secrets.env that will hold a typed key, and the key."""
     asks: bool = False
-    """True after the user went back: then everything is asked, even if a flag or the only sensible answer decides it."""
+    """True after the user went back. Then all questions are asked, even those with a flag or a single sensible answer."""
 
     def begin_anew(self) -> None:
-        """Discard all answers; from now on everything is asked."""
+        """Discard all answers; from now on all questions are asked."""
         self.values, self.secret, self.asks = {}, None, True
 
     @property
