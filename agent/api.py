@@ -227,7 +227,7 @@ class Agent:
     def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | type[Any] | None = None) -> RunResult:
         """Send a message with ``images``, and run until the model answers.
 
-        Raises RunError, ProviderError, ConfigError or a subclass; the conversation can continue after them.
+        Raises RunError, ProviderError and ConfigError; the conversation can continue after them.
 
         ``schema`` is a JSON Schema or a pydantic class; then ``RunResult.data`` is JSON that matches the schema, or an object of
         the class. AnswerUnfit is raised if the second answer does not match either.

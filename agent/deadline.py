@@ -35,7 +35,7 @@ class Deadline:
     def __enter__(self) -> Deadline:
         task = asyncio.current_task(self._loop)
         if task is None:
-            raise RuntimeError("a deadline is kept within a task")
+            raise RuntimeError("a deadline can be used only within a task")
         self._task, self._asked = task, task.cancelling()
         if self._timer is None or self._timer.when() > self._due:
             self.close()

@@ -1,7 +1,7 @@
 """All keys with type, default and description: the one table for the reader, its errors and the example file.
 
-A nested dataclass is a section. To add a key, add a field; to add a section, add a class. Nothing else needs to change
-but config.example.yaml, which ``example_text()`` writes.
+A nested dataclass is a section. To add a key, add a field; to add a section, add a class. The only other file to change is
+config.example.yaml, which ``example_text()`` writes.
 """
 
 from __future__ import annotations
@@ -357,7 +357,7 @@ class Config:
 
     @property
     def store_secrets(self) -> Mapping[str, str]:
-        """Return the password in ``store_url``, in each way of writing it, under names for the redactor."""
+        """Return the password in ``store_url``, in each form that it can have, under names for the redactor."""
         if self.store_url is None:
             return {}
         from agent.store.postgres.address import Address

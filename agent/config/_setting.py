@@ -12,7 +12,7 @@ Check = Callable[[Any], bool]
 
 def setting(default: Any, doc: str, *, expect: str = "", check: Check | None = None, single: bool = False) -> Any:
     """Declare a key. ``expect`` describes a valid value for people, and ``check`` rejects other values of the right type.
-    ``single``: a single text stands for a list of one.
+    ``single``: a single text means a list of one.
 
     For a list or mapping, ``default`` is its class, and the key starts empty. ``...`` makes the key required.
     """

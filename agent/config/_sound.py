@@ -1,4 +1,4 @@
-"""The valid part of a configuration with errors, where checks look for further errors. Tools never run with it."""
+"""The valid part of a configuration with errors, which checks search for further errors. Tools never run with it."""
 
 from __future__ import annotations
 

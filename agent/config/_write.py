@@ -109,7 +109,8 @@ def _setter(parts: Sequence[str], value: Any) -> Change:
 
 
 def parse_value(text: str, hint: Any) -> Any:
-    """Read a value that a user typed for a key of that type, as YAML. A key for text also accepts numbers, dates and such.
+    """Read a value that a user typed for a key of that type, as YAML. A key for text also accepts values such as numbers and
+    dates.
 
     Raises ConfigError.
     """
@@ -229,7 +230,9 @@ def _changed(text: str, change: Change) -> str:
 
 
 def _pair_at(node: Any, parts: Sequence[str]) -> tuple[Any, bool]:
-    """Return ((key node, value node) or None, whether all above it is in block style, so that each key has its own lines)."""
+    """Return ((key node, value node) or None, whether all sections above are in block style, so that each key has its own
+    lines).
+    """
     pair, in_block = None, True
     for part in parts:
         if node is None or not is_mapping(node):
@@ -253,7 +256,7 @@ def _without_lines(text: str, key: Any, value: Any, alone: Any) -> str:
 
 
 def _last_line(node: Any) -> int:
-    """Return the last line of a node. A block ends at the next token, after comments, so its last item counts."""
+    """Return the last line of a node. YAML ends a block at the next token, after comments, so the end of the last item is used."""
     if node.id in ("mapping", "sequence") and not node.flow_style and node.value:
         last = node.value[-1]
         return _last_line(last[1] if node.id == "mapping" else last)

@@ -75,7 +75,7 @@ def existing(root: Path) -> Path | None:
 
 
 def draft(facts: ProjectFacts) -> str:
-    """Return a draft of AGENTS.md from the facts, with places to fill in."""
+    """Return a draft of AGENTS.md from the facts, with gaps to fill in."""
     lines = [f"# Working on {facts.name}", "", "## Build and test", ""]
     lines += [f"- {purpose}: `{command}`" for purpose, command in facts.commands]
     lines += [] if facts.commands else ["- (no build file was found: describe here how to build and test)"]

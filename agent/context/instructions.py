@@ -89,7 +89,7 @@ def read_instructions(
         raise_passing(error)
         return ()
     try:
-        for depth in range(len(steps), -1, -1):  # nearest first, so that it keeps its room
+        for depth in range(len(steps), -1, -1):  # the nearest first, since it takes precedence if space is short
             one = _of_folder(handle, root, steps[:depth], min(FILE_BYTES, left), own)
             if one is not None:
                 left -= len(one.text.encode())

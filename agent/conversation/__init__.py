@@ -6,6 +6,6 @@
 
 A run: ``state`` is a run between two steps, frozen and stored as JSON; ``steps`` performs the steps; ``asking`` gets a reply of
 the model over ``link``, and ``partial`` keeps an interrupted reply; ``limits`` bounds the cost of a run, ``structured`` checks
-answers against a schema. ``remembered`` reads the session's state; ``transcript`` knows the records of a conversation and repairs
+answers against a schema. ``remembered`` reads the session's state; ``transcript`` has the records of a conversation and repairs
 an interrupted turn. ``answers`` settles tickets from any process, and ``manager`` keeps many sessions in one process.
 """

@@ -36,7 +36,8 @@ async def find_ticket(store: Store, prefix: str) -> TicketRecord:
 
 
 async def record_answer(store: Store, answer: Answer, approver: Principal | None = None) -> Settled:
-    """Settle a ticket with this answer, and wake the session's host. The result is ``repeated`` if this decision already counted.
+    """Settle a ticket with this answer, and wake the session's host. The result is ``repeated`` if this decision was already
+    recorded.
 
     ``approver`` must be the principal of the ticket's run, or the local user; None leaves that check to the caller. Raises what
     tools.dispatch.answers.settle_answer raises, and Denied for another approver.
@@ -72,7 +73,9 @@ async def adopt_answers(store: Store, session_id: str) -> None:
 
 
 async def answer_below(store: Store, record: TicketRecord) -> Answer | None:
-    """Return the answer to the delegate's ticket that this one relays; None if it relays none or that ticket waits."""
+    """Return the answer to the delegate's ticket that this one relays; None if it relays none, or if that ticket is still
+    pending.
+    """
     own = await relayed_by(store, record)
     return None if own is None else own.answer
 
@@ -107,7 +110,9 @@ def _for(ticket_id: str, answer: Answer) -> Answer:
 
 
 async def same_question(store: Store, ticket_id: str) -> list[str]:
-    """Return the tickets that one answer settles, topmost first: all that relay this one, this one, and all that it relays."""
+    """Return the tickets that one answer settles, topmost first: all tickets that relay this one, this ticket, and all tickets
+    that it relays.
+    """
     above, below = list[str](), list[str]()
     record = await store.tickets.get(ticket_id)
     while record is not None:

@@ -34,7 +34,7 @@ async def ask_model(
     """Return the reply, or None if the user interrupted it. ``stream`` is the prefix of its events' ids (``new_stream``).
 
     This calls the plugins' hooks before and after, retries after a fault, and falls back to the next model of the chain. Raises
-    the ProviderError that remains.
+    the last ProviderError.
     """
     return await interruptible(session.scope, _with_hooks(session, provider, stream, limits, emit))
 

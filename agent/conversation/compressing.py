@@ -164,7 +164,7 @@ async def _summary(
 
 
 def _won(session: SessionCore, talk: _Conversation, record: Record, talked: int) -> int:
-    """Return how many tokens ``record`` saves of the ``talked`` tokens that the conversation has now."""
+    """Return how many of the conversation's ``talked`` tokens ``record`` saves."""
     return talked - sum(map(tokens_of_record, shown(record, CompressionCut.of(record), talk.count, talk.read, session.id)))
 
 

@@ -237,7 +237,7 @@ class SessionCore:
         return NO_DISPLAY if entry is None else entry.display.with_emoji(entry.emoji)
 
     def polls(self, call: ToolCall) -> bool:
-        """Return whether the call waits for a change, as its tool declares."""
+        """Return whether the call's tool declares that such a call waits for a change."""
         entry = self._share.registry.get(call.name)
         if entry is None or not callable(entry.polls):
             return entry is not None and entry.polls is True

@@ -39,7 +39,7 @@ class Driver:
         self._awaited: set[int] = set()
         """Inbox messages whose senders wait for the outcome of their runs."""
         self.is_stopped = False
-        """True if no run may begin here any more: the process is ending, and waiting messages are for the next one."""
+        """True if no run may begin here any more: this process is ending, and the next one answers waiting messages."""
         self.ends: set[str] = set()
         """Ids of runs that end as soon as they begin."""
         self._images: list[Image] = []
@@ -267,7 +267,7 @@ class Driver:
 
     def _came_to(self, state: RunState, outcome: RunResult | Exception) -> RunResult | Exception:
         if self._heeded or (isinstance(outcome, RunResult) and outcome.stopped == "interrupted"):
-            self._session.scope.clear_interrupt()  # this run took the interrupt, or was over before
+            self._session.scope.clear_interrupt()  # this run consumed the interrupt, or had already ended
         self._now, self._heeded = None, False
         self._outcomes.update((item, outcome) for item in state.items if item in self._awaited)
         return outcome

@@ -24,8 +24,8 @@ _AT_LEAST = 8_000
 class Forked:
     """A new session. ``records`` is the number of its records, ``messages`` the number of user messages among them.
 
-    ``unanswered`` is the user's last message if it has no reply; the fork leaves it out and the user must send it again. "" for
-    none. ``dropped`` counts the replies and results that did not fit, and the calls that never ended.
+    ``unanswered`` is the user's last message if it has no reply, else ""; the fork leaves it out, and the user must send it
+    again. ``dropped`` counts the replies and results that did not fit, and the calls that never ended.
     """
 
     id: str

@@ -46,7 +46,7 @@ class Holding:
 
     @asynccontextmanager
     async def held(self, busy: Callable[[], None], gave_up: Callable[[], bool] = lambda: False) -> AsyncIterator[bool]:
-        """Hold the lease, and yield whether it was newly taken: then an earlier holder may have left work unfinished.
+        """Hold the lease, and yield whether it was newly taken. If it was, an earlier holder may have left work unfinished.
 
         While another process holds the lease, this waits and calls ``busy`` once. Raises asyncio.CancelledError when ``gave_up``
         returns True while waiting.

@@ -11,7 +11,7 @@ from agent.conversation.lineage import DELEGATE, FORK, IMPORT, IMPORTED, never_r
 _NATIVE, _WAS_NATIVE = "native", "was_native"
 """Keys of a record's provider-native reply. No wire reads the second, which marks an imported record."""
 _WAS = "was"
-"""Key of the place and via from the imported file, as JSON; it is removed once the session has its own."""
+"""Key of ``place`` and ``via`` of the imported file, as JSON; removed once the session has its own."""
 
 
 def imported_place(source: str, place: Mapping[str, str], via: Mapping[str, str]) -> Mapping[str, str]:

@@ -86,7 +86,7 @@ class ModelLink:
         return self._provider
 
     async def opened(self) -> ProviderSession:
-        """Return a provider session that knows the current transcript. Raises ConfigError, and ProviderError kinds."""
+        """Return a provider session that knows the current transcript. Raises ConfigError and ProviderError."""
         count = self._transcript.count
         if self._provider is not None and (self._given or self._known == count):
             self._known = count
@@ -139,9 +139,10 @@ class ModelLink:
         self._asked = (turn_id, turn) if self._given else None
 
     async def turn_of(self, turn_id: str, calls: Sequence[ToolCall]) -> ProviderTurn | None:
-        """Return the turn of a run that continues, for a given provider session; None if another one reads the transcript.
+        """Return the turn of a continued run if the caller gave the provider session; None if not, since others read the
+        transcript.
 
-        A provider session that was given after the turn gets it as it was recorded.
+        A provider session that was given after the turn gets the turn as recorded.
         """
         if not self._given:
             return None

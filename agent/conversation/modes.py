@@ -60,7 +60,7 @@ class SessionMode:
         return mode
 
     async def _ask_about_edits_again(self) -> None:
-        """Revoke the grants for edits that the user gave when the session was in the mode confirm-edits before."""
+        """Revoke the grants for edits that the user gave while the session was in the mode confirm-edits."""
         policy = self._scope.policy
         if isinstance(policy, Policy):
             for grant in await policy.grants.all(self._scope.identity.session_id):

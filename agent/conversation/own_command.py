@@ -1,7 +1,7 @@
 """Run a command that the user types, in the environment of their session, without an approval request.
 
-Commands that no grant can allow and commands that an operator's rule denies are refused here as well, because such rules apply to
-users, too. A session's mode is about its model, and does not bind the user.
+Commands that no grant can allow and commands that an operator's rule denies are refused here as well, because such rules apply
+to users, too. A session's mode limits its model, not the user.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ _log = logging.getLogger(__name__)
 _SHORT = 4_000
 """A context is never full if the session's only message has fewer characters."""
 _REFUSALS, _SHRINKS = 3, 0.7
-"""Compressions after refusals without an answer between them, and the factor that shrinks the assumed window each time.
+"""Maximum number of compressions after refusals in a row, and the factor that shrinks the assumed window each time.
 
-The assumed window shrinks because an estimate may differ much from the server's count.
+The assumed window shrinks because an estimate may differ considerably from the server's count.
 """
 _AGAIN = 1.05
 """A failed compression is retried when the context has grown by this factor."""
@@ -181,8 +181,8 @@ async def _listed(session: SessionCore) -> int | None:
 async def compress_now(session: SessionCore, wish: str = "", emit: Emit = lambda event: None) -> ContextCompressed:
     """Compress a session at the user's request; ``wish`` describes what the summary should keep.
 
-    Raises ToolcribError if there is nothing to compress or a run waits for an answer; NotSummarised, ConfigError and
-    ProviderError kinds, StoreFailed, and LeaseLost.
+    Raises ToolcribError if there is nothing to compress or a run waits for an answer; NotSummarised, ConfigError,
+    ProviderError, StoreFailed, and LeaseLost.
     """
     from agent.context.window import measure
     from agent.conversation.compressing import compress

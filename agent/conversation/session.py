@@ -97,9 +97,9 @@ class Session(SessionCore):
 
         ``said`` is called once the message is stored: from then on another process can continue with it.
 
-        Raises RunError, ProviderError and ConfigError kinds, StoreFailed, and LeaseLost if another process took over the session.
-        Raises ToolcribError if a tool, asker or listener of this session's own run calls it.
-        The session remains usable after all of them.
+        Raises RunError, ProviderError, ConfigError, StoreFailed, and LeaseLost if another process took over the session. Raises
+        ToolcribError if a tool, asker or listener of this session's own run calls it. The session remains usable after all of
+        them.
         """
         if self.turnstile.is_entered_here and (mode == "queue" or asyncio.current_task() in self.scope.running):
             raise ToolcribError(
@@ -229,7 +229,7 @@ class Session(SessionCore):
     # -- the model -----------------------------------------------------------------------------------------------
 
     async def connect(self, choice: ModelChoice, *, instructions: str = "", allows_manual: bool = False) -> None:
-        """Choose the model, and open the conversation with it. Raises ConfigError, and ProviderError kinds."""
+        """Choose the model, and open the conversation with it. Raises ConfigError and ProviderError."""
         self.link.instructions, self.link.allows_manual = instructions, allows_manual
         await self.transcript.reload_if_changed()
         await self.link.switch(choice)

@@ -17,7 +17,7 @@ from toolcrib.contract.types import Json, ToolCall, ToolCallStatus
 
 VERSION = 1
 Phase: TypeAlias = Literal["asking", "calling", "parked", "ended"]
-"""Next: ask the model; run the turn's calls; wait for an answer; nothing."""
+"""The next action of a run: ask the model, run the turn's calls, wait for an answer, nothing."""
 _STATUS: Mapping[Phase, RunStatus] = {"asking": "running", "calling": "running", "parked": "parked", "ended": "ended"}
 
 

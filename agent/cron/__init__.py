@@ -1,10 +1,10 @@
 """Jobs that run on a schedule, each as its creator and in its own session.
 
-``plan`` is the content of a job, ``service`` the actions of a principal on jobs, ``handler`` the tool ``cronjob`` over it.
+``plan`` is the content of a job, ``service`` the actions of a principal on jobs, ``handler`` runs the tool ``cronjob``.
 ``runner`` claims due times, each for one process, and ``once`` runs a job by hand; ``rights`` finds the creator's current
 rights and builds the session's request, ``recovery`` begins runs and takes over those of ended processes. ``stopping`` ends
-runs. ``running`` checks whether any process runs jobs, ``messages`` formats the result of a run; agent/gateway/jobs.py sends it.
-Schedules are in tools/schedules, stored records in toolcrib/contract/cron.py.
+runs. ``running`` checks whether any process runs jobs, ``messages`` formats the result of a run; agent/gateway/jobs.py sends
+it. Schedules are in tools/schedules, stored records in toolcrib/contract/cron.py.
 """
 
 PLATFORM = "cron"

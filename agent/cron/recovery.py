@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SESSIONS = 1_000_000
 _AT_ONCE = 100
-"""Sessions that are deleted before other work gets its turn."""
+"""Number of sessions that are deleted before other work gets its turn."""
 _SETTLES = 5.0
 """Seconds after a claim during which checks leave the run to the process that claimed it."""
 

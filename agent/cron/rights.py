@@ -87,8 +87,8 @@ def _never(here: Workspace) -> frozenset[str]:
 async def why_untold(store: Store, config: Config, plan: JobPlan) -> str:
     """Return why the chat of a job may not read its result, "" if it may. Raises StoreFailed.
 
-    It may if it is the creator's and the creator may write there; for the local user, if it belongs to the platform's only
-    owner.
+    The chat may read it if it belongs to the creator, and the creator may write there. For the local user, the chat must belong
+    to the platform's only owner.
     """
     to, who = plan.to, plan.creator
     record = None if to is None else await store.mail.chat(to.platform, to.key)

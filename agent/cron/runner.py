@@ -1,8 +1,8 @@
 """Runs jobs: one timer for all, and a claim in the store for each due time, so that only one process begins a run.
 
-Times are wall-clock times; the clock may be set, and it runs on while a laptop is suspended. So the timer checks again every
-half minute. After a jump ahead, the latest missed time runs or is skipped, as the job's ``missed`` says. After a jump back, no
-run begins a second time, since its time is claimed, and the next times are recalculated.
+Times are wall-clock times; the clock may be set, and it continues while a laptop is suspended. The timer therefore checks again
+every half minute. After a jump ahead, the latest missed time runs or is skipped, depending on the job's ``missed``. After a
+jump back, no run begins a second time, since its time is claimed, and the next times are recalculated.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _STORE_PAUSE = 5.0
 _JUMP = 2.0
 """Seconds that the wall clock may lose against the monotonic one between two checks before it counts as set back."""
 _AT_ONCE = 200
-"""Jobs that are handled before other work gets its turn."""
+"""Number of jobs that are handled before other work gets its turn."""
 _SWEEPS_EVERY = 86_400.0
 _STARTS = 16
-"""Runs that may be on their way to the model's first turn at the same time.
+"""Maximum number of runs that may start at the same time; a start ends with the model's first turn.
 
 If all began at once, each would wait for all others, and for work that the first one does for all of them.
 """
@@ -99,7 +99,7 @@ class CronRunner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._starts = asyncio.Semaphore(_STARTS)
         self._starting: dict[str, asyncio.Event] = {}
-        """Sessions on their way to the first turn, each with the event that is set then."""
+        """Sessions that are starting, each with the event that is set at the first turn."""
         self._forget: Callable[[], None] = lambda: None
         self._draining = False
         self.lateness: Callable[[CronJob, CronRun], None] = lambda job, run: None
@@ -173,7 +173,7 @@ class CronRunner:
         now, skew = self._wall(), self._wall() - time.monotonic()
         back = self._skew - skew if self._seen and skew < self._skew - _JUMP else 0.0
         self._skew = skew
-        known = list(self._jobs.values())  # another process may have recounted the jobs that are read now
+        known = list(self._jobs.values())  # another process may have recalculated the times of jobs that are read now
         if self._is_stale:
             await self._read()
         if back:
@@ -275,7 +275,7 @@ class CronRunner:
     # -- runs ----------------------------------------------------------------------------------------------------
 
     async def run_now(self, job: CronJob) -> CronRun | None:
-        """Begin a job now, in addition to its times; None if it was begun at this very moment. Raises StoreFailed."""
+        """Begin a job now, in addition to its times; None if it has just been begun. Raises StoreFailed."""
         now, plan = self._wall(), JobPlan.of(job)
         kept = await self._store.cron.claim(CronRun(job.id, now, session_of(job.id, now), platform=plan.platform))
         if kept is not None and kept.state == "running":

@@ -75,7 +75,7 @@ class PrincipalJobs:
         return kept
 
     async def change(self, wanted: SchedulesJob, said: str, to: str, origin: JobOrigin) -> CronJob:
-        """Replace a job; its times are counted anew, even if it was finished. Raises like ``add``."""
+        """Replace a job; its times are calculated anew, even if it was finished. Raises as ``add``."""
         job = await self.find(wanted.replaces)
         plan = await self._plan(wanted, said, to, origin)
         if plan.backend != JobPlan.of(job).backend and not origin.backend:

@@ -3,7 +3,7 @@
 ``interface`` is a session's view of its delegates; ``delegates`` adds the handler that begins them, from a ``starting_point``.
 ``starting`` opens a delegate's session and runs it; ``background`` handles delegates that run beside their session's runs
 (``waiting`` records which), also after their process ended. ``delegate`` is one delegate, from its task to its outcome;
-``task`` is its task, ``budget`` its limits. ``relaying`` brings its questions to those who answer its parent's, ``sharing``
+``task`` is its task, ``budget`` its limits. ``relaying`` brings its questions to the users who answer its parent's, ``sharing``
 gives it the parent's journal and undo.
 """
 
@@ -13,6 +13,6 @@ from toolcrib.contract.state import StateKey
 
 TOOL, SEARCH = "delegate_task", "session_search"
 CHARGED = frozenset({TOOL, SEARCH})
-"""Tools whose results state the usage of a model below the run."""
+"""Tools whose results report the usage of another model that worked for the run."""
 BACKGROUND = StateKey("delegates", list)
 """Session ids of background delegates whose end was not delivered yet."""

@@ -119,7 +119,7 @@ class BackgroundDelegates:
             if outcome.ended != "parked":
                 return outcome
             waiting = [record for record in records if record.state == "pending"]
-            if not waiting:  # decided before they could be parked under the session
+            if not waiting:  # the tickets were decided before they could be parked under the session
                 continue
             allowance.stop()
             try:
@@ -180,7 +180,7 @@ class BackgroundDelegates:
             self._send_off(session_id, order)
 
     async def ended(self) -> None:
-        """Return once all of them have ended."""
+        """Wait until all delegates have ended."""
         await asyncio.gather(*(one.work for one in self.at_work), return_exceptions=True)
 
     async def settled(self, turn_id: str, call_id: str) -> None:

@@ -17,7 +17,7 @@ class BackgroundDelegate:
         self.task = order.shown
         self.since = time.time()
         self.is_stopped = False
-        """True once it was stopped on its own, while its session continues."""
+        """True once it was stopped individually, while its session continues."""
         self.work = work
 
     @property

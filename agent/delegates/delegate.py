@@ -162,7 +162,7 @@ class Delegate:
         if result is not None:
             ended, answer, tickets = result.stopped, result.text, tuple(result.tickets)
         elif not problem and run is None and answer:
-            ended = "done"  # by a process that ended before it could report
+            ended = "done"  # in a process that ended before it could report
         turns, usage, cost = await self._used(child, run)
         if late and ended == "interrupted":
             ended, problem = "time", "its time is up; its changes stay"

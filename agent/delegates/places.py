@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 
 
 class Places:
-    """``count`` slots. They belong to the event loop of their users."""
+    """``count`` slots. All their users share one event loop."""
 
     def __init__(self, count: int) -> None:
         self._count = count

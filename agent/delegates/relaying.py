@@ -44,7 +44,7 @@ class Relay:
         allowance: Allowance,
         waiting: Waiting,
     ) -> None:
-        """Keep the parts of a relay.
+        """Create a relay.
 
         ``asker`` returns the parent's asker. ``expects`` returns whether a question may be asked now. ``waiting`` is entered
         with the reason while the delegate waits for an answer.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def folder_of(location: Location, opened: Environment | None, project_dir: Path) -> Location:
     """Return the location of a delegate's commands: the parent's current folder if it is in the project.
 
-    Otherwise it is where the parent began, as another project has its own instructions and notes.
+    Otherwise it is the folder that the parent began in, because another project has its own instructions and notes.
     """
     if opened is None:
         return location
@@ -90,7 +90,7 @@ class SharedUndo:
         """Do nothing: the parent sets its turn."""
 
     def changing(self, ctx: ToolCallContext, paths: Sequence[str]) -> AbstractAsyncContextManager[Keeping]:
-        """Keep these files like UndoLog.changing."""
+        """Keep these files as UndoLog.changing does."""
         return self._log.changing(ctx, paths)
 
 

@@ -112,7 +112,9 @@ def allowed_tools(order: Order, entries: Sequence[ToolEntry], *, asks: bool, del
 
 
 def delivered(name: str, session_id: str, ended: str, answer: str) -> str:
-    """Return the message about a background delegate's end for its parent's model; the answer can't end the quotation."""
+    """Return the message about a background delegate's end for its parent's model; the answer can't imitate the end of the
+    quotation.
+    """
     digest = hashlib.sha256(answer.encode("utf-8", "surrogatepass")).hexdigest()
     while digest[:12] in answer:
         digest = hashlib.sha256(digest.encode()).hexdigest()

@@ -135,8 +135,8 @@ class HostedSessions(SessionManager):
     async def waits(self, session_id: str) -> bool:
         """Return whether a session's run is parked.
 
-        Returns False if the chat has left the session, because a process ended before it could end it. Then this method ends the
-        session in the background. Raises StoreFailed.
+        If the chat has left the session, a process ended before it could end the session. Then this ends the session in the
+        background, and returns False. Raises StoreFailed.
         """
         run = await self._store.runs.current(session_id)
         if run is None or run.status != "parked":
@@ -193,7 +193,9 @@ class HostedSessions(SessionManager):
         self._most = most
 
     async def renew(self) -> None:
-        """Make each chat's next message reopen its session. Running work ends first, including background delegates."""
+        """Close the open sessions, each as soon as its running work and its background delegates have ended. The next message
+        of a chat reopens its session.
+        """
         self._stale = frozenset(self._open)
         for session_id in list(self._open):
             if not self._is_busy(session_id):
