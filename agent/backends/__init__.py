@@ -61,8 +61,8 @@ class Location:
 class Backends:
     """All backends. Raises ConfigError if two backends have one name.
 
-    ``protected`` are toolcrib's own files: masked in sandboxes, never mounted into containers. ``own`` knows their hard links.
-    ``closed`` is toolcrib's code, which is read-only in sandboxes.
+    ``protected`` are toolcrib's own files: masked in sandboxes, never mounted into containers. ``own`` detects their hard
+    links. ``closed`` is toolcrib's code, which is read-only in sandboxes.
     """
 
     def __init__(self, config: Config, protected: Sequence[str], own: OwnFiles = NONE, closed: Sequence[str] = ()) -> None:

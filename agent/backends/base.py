@@ -29,7 +29,7 @@ Opener: TypeAlias = "Callable[[Backend, str], Environment]"
 class BackendOpening:
     """Parameters for opening an environment. ``start`` is a local folder; ``cwd``, if given, is a folder in the backend.
 
-    ``protected`` are toolcrib's own files, ``own`` knows their hard links, ``closed`` is toolcrib's code.
+    ``protected`` are toolcrib's own files, ``own`` detects their hard links, ``closed`` is toolcrib's code.
     """
 
     config: Config

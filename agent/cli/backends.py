@@ -51,7 +51,7 @@ async def _running(crib: Crib, boxes: Sequence[tuple[type[Backend], OurContainer
 
 
 async def _backend_of(crib: Crib, session_id: str) -> str:
-    """Return the name of the session's backend, or "". Containers know the whole id, so a prefix does not match."""
+    """Return the name of the session's backend, or "". Containers have the whole id, so a prefix does not match."""
     try:
         info = await crib.store.sessions.get(session_id)
     except ToolcribError:

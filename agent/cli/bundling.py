@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _OURS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 _LINES = 200
-"""Number of last lines that the bundle takes of each log."""
+"""Number of last lines of each log that the bundle includes."""
 _LOG_BYTES = 256 * 1024
 _README = """\
 A support bundle of toolcrib. Secrets are removed ("[redacted]"), people, chats, hosts and addresses have other names

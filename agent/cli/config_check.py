@@ -203,7 +203,7 @@ def _plugins_key(config: Config) -> str:
 
 
 def _in_use(crib: Crib) -> Iterator[str]:
-    """Yield errors that a session would meet."""
+    """Yield errors that would occur in a session."""
     from agent.cli.checks import check_added, check_granted, check_smart
     from agent.cli.cron_checks import check_cron_settings
     from agent.cli.gateway_checks import wrong_settings

@@ -289,7 +289,7 @@ class Conversation:
 
     async def answer_waiting(self) -> None:
         """Answer messages of the user that arrived after their run had ended. Delegates' results wait for the user's next
-        message, so that no cost arises that the user did not ask for.
+        message, because an answer to them would cost money that the user did not ask to spend.
         """
         self._steering.clear()
         waiting = await self.session.store.inbox.waiting(self.session.id) if self.model else ()

@@ -74,7 +74,7 @@ def told_parts(one: SessionUsage) -> list[str]:
 
 
 async def lines_of(store: Store, session_id: str) -> list[str]:
-    """Return ``told_parts`` of a session by its id. Raises StoreFailed."""
+    """Return the lines of ``told_parts`` for the session with this id. Raises StoreFailed."""
     return told_parts(of_session(session_id, await sums_of(store, session_id)))
 
 

@@ -219,7 +219,7 @@ class LiveView:
             self._has_text = False
 
     def finish(self) -> None:
-        """End everything live when a run is over."""
+        """Make the text and the thinking final, and remove all other live rows, when a run has ended."""
         self.end()
         self._running.clear()
         self._calls = self._coming = 0

@@ -15,7 +15,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 
 class _ToStderr(logging.Handler):
-    """Writes to the current sys.stderr, since the prompt replaces it while it is on screen."""
+    """Writes to the current sys.stderr, which the prompt replaces while it is on the screen."""
 
     def __init__(self, level: int) -> None:
         super().__init__(level)

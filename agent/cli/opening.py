@@ -35,7 +35,9 @@ class ChatOpening:
     trace: bool = False
     backend: str = ""
     confirm: Callable[[str], Awaitable[bool | None]] | None = None
-    """Asks the user for yes or no, and returns None if the user cancels; None if no user can be asked."""
+    """Function that asks the user for yes or no, and returns None if the user cancels. The field is None if no user can be
+    asked.
+    """
     mode: str = ""
     """Mode of new sessions, "" for the configured mode."""
     at_prompt: bool = False

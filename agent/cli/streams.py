@@ -9,7 +9,7 @@ import sys
 from typing import TextIO
 
 _ESCAPES = "toolcrib.escapes"
-"""Name of the error handler that writes a character as JSON escapes it."""
+"""Name of the error handler that writes a character as a JSON escape."""
 
 
 def prepare_streams() -> None:

@@ -25,7 +25,7 @@ _INNER = r"(?m)^[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( +)[
 """The first key inside a section: the whole file gets its indentation."""
 
 UNSET = object()
-"""Stands for the value of a key to remove."""
+"""Value that marks a key to remove."""
 Change = Callable[[Any], None]
 """Receives the whole document as ruamel's CommentedMap, which behaves like a dict, and changes it in place."""
 
@@ -256,7 +256,7 @@ def _without_lines(text: str, key: Any, value: Any, alone: Any) -> str:
 
 
 def _last_line(node: Any) -> int:
-    """Return the last line of a node. YAML ends a block at the next token, after comments, so the end of the last item is used."""
+    """Return the last line of a node. YAML ends a block at the next token, after comments, so use its last item."""
     if node.id in ("mapping", "sequence") and not node.flow_style and node.value:
         last = node.value[-1]
         return _last_line(last[1] if node.id == "mapping" else last)

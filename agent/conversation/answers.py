@@ -12,7 +12,7 @@ from toolcrib.contract.store import Settled, Store, TicketRecord
 from toolcrib.contract.types import Answer
 
 _DEEPEST = 100
-"""Deepest nesting of delegates."""
+"""Maximum nesting depth of delegates."""
 
 
 def topic_of(session_id: str) -> str:

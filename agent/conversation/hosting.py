@@ -64,5 +64,7 @@ def knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic: 
 
 
 def is_only_retried(error: Exception) -> bool:
-    """Return whether a session is retried after an error that its users are not shown: this machine was short of resources."""
+    """Return whether a session is only retried after this error, which its users are not shown: this machine was short of
+    resources.
+    """
     return is_passing(error) and not isinstance(error, ToolcribError)

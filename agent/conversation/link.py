@@ -135,7 +135,9 @@ class ModelLink:
             self._known += 1
 
     def requested(self, turn_id: str, turn: ProviderTurn) -> None:
-        """Keep a turn with calls, as its run may park before they have results. Other provider sessions read the transcript."""
+        """Keep a turn with calls, because its run may be parked before they have results. Other provider sessions read the
+        transcript.
+        """
         self._asked = (turn_id, turn) if self._given else None
 
     async def turn_of(self, turn_id: str, calls: Sequence[ToolCall]) -> ProviderTurn | None:

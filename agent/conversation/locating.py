@@ -23,7 +23,9 @@ async def find_session(store: Store, prefix: str) -> SessionInfo:
 
 
 def _is_within(folder: str, project: Path) -> bool:
-    """Return whether a folder that an imported file names is inside the project. One outside is not used: no user chose it."""
+    """Return whether a folder that an imported file names is inside the project. A folder outside is not used, because no user
+    chose it.
+    """
     return real_path(folder).is_relative_to(real_path(project))
 
 

@@ -14,7 +14,7 @@ _admitted: ContextVar[tuple[object, ...]] = ContextVar("toolcrib_admitted", defa
 
 
 class Turnstile:
-    """An async context manager. Entering waits for the callers that came before."""
+    """An async context manager. Entering waits for all earlier callers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -59,8 +59,8 @@ class ApprovalRights:
     def may(self, who: Principal, request: ApprovalRequest, payload: Json = None) -> bool:
         """Return whether a user may make this decision on a request.
 
-        The local user may always. A tool's question is for the user of its run, or the owner. An approval needs a role for each
-        finding, or the owner's role if there are no findings. The user of the run may always deny.
+        The local user may make any decision. A tool's question is for the user of its run, or the owner. An approval needs a
+        role for each finding, or the owner's role if there are no findings. The user of the run may always deny.
         """
         if who.is_local or (is_denial(payload) and request.is_for(who)):
             return True
