@@ -1,7 +1,7 @@
 """The agent: sessions, their runs, and everything that drives them.
 
-``api`` connects all parts and has ``Agent``. ``process`` is the state of a process, ``workspace`` a project folder in it with its
-policy. ``conversation`` is a session and its runs, ``store`` stores them, ``cli`` is the command line, ``config`` the
+``api`` connects all parts and defines ``Agent``. ``process`` is the state of a process, ``workspace`` a project folder in it
+with its policy. ``conversation`` is a session and its runs, ``store`` stores them, ``cli`` is the command line, ``config`` the
 configuration.
 
 ``model_choice`` chooses models and their call style, ``context`` builds requests to a model. ``providers`` call servers,

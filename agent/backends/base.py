@@ -185,5 +185,5 @@ def project_of(start: str) -> Path:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or below it, by their names."""
+    """Return whether a path is a folder or below it, judged only by their names."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

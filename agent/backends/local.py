@@ -54,7 +54,7 @@ class LocalBackend(Backend):
         return SandboxHolding("none") if settings is None else sandbox_here(settings.mode)
 
     def start_early(self) -> None:
-        """Start to try the sandbox."""
+        """Start testing the sandbox."""
         from tools.environments.local.holding import start_trial
 
         if self._settings is not None:

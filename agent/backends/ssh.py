@@ -42,7 +42,7 @@ class SshBackend(Backend):
         return open_environment(self.kind, **(self.options if opening.cwd is None else {**self.options, "cwd": opening.cwd}))
 
     def shell(self, opener: Opener, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
-        """Run a shell there, with the user's own ssh."""
+        """Run a shell on the host, with the user's own ssh."""
         from agent.backends.person import run_program
         from tools.environments.ssh import person_argv
 

@@ -130,8 +130,8 @@ class TerminalAsker:
         turn: Callable[[], AbstractAsyncContextManager[None]] | None = None,
         place: Callable[[SuspendTicket], str] | None = None,
     ) -> None:
-        """``interrupt`` is called on Ctrl-C, to end the run that asked as well. ``turn`` is entered for each question. ``place``
-        returns which call of a reply a ticket is about, such as "call 2 of 3", "" for a single call.
+        """``interrupt`` is called on Ctrl-C, so that the run that asked ends too. ``turn`` is entered for each question.
+        ``place`` returns which call of a reply a ticket is about, such as "call 2 of 3", "" for a single call.
         """
         self._place_of = place
         self._own_turn = turn or contextlib.nullcontext
@@ -260,7 +260,9 @@ class _Approval:
         return None
 
     async def _by_key(self, keys: KeyReader) -> dict[str, Any] | None:
-        """Read keys until one answers. Enter confirms only a choice that the arrows have highlighted; at first none is."""
+        """Read keys until one answers. Enter confirms only a choice that the arrows have highlighted. At first no choice is
+        highlighted.
+        """
         at: int | None = None
         told = False
         while True:

@@ -196,7 +196,7 @@ def legend(offers: Sequence[Choice], covers: Mapping[str, str], *, by_key: bool)
 
 
 def chosen(word: str, rest: str, scopes: Sequence[str]) -> dict[str, Any] | None:
-    """Return the approval that a line gives, or None if it gives none."""
+    """Return the approval in a typed line, or None if it contains none."""
     scope = next((one for one in scopes if word in (one, KEYS[one], _WORDS.get(one))), None)
     if scope is None or (rest and scope not in NUMBERS):
         return None
@@ -214,7 +214,7 @@ def number_of(text: str) -> int | None:
 
 
 def denied(word: str, rest: str) -> dict[str, Any] | None:
-    """Return the denial that a line gives, with its reason, or None if it gives none."""
+    """Return the denial in a typed line, with its reason, or None if it contains none."""
     if word not in (*_DENIES, *_REASONS):
         return None
     reason = rest.strip()

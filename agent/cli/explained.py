@@ -30,7 +30,8 @@ def deciding(explained: Explanation, finding: Finding, person: str, config: Conf
 
 
 def explanation_lines(explained: Explanation, person: str, config: Config) -> Iterator[str]:
-    """Yield the verdict, the commands that would run, and each finding with who decides. ``person`` names the user who is asked.
+    """Yield the verdict, the commands that would run, and each finding with its decider. ``person`` names the user who is
+    asked.
 
     If the configuration has platforms, the lines also name the roles that may approve in chats.
     """

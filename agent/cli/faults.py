@@ -39,8 +39,8 @@ _SILENT = "The server accepted the request, so it is running and the address is 
 """The advice if no part of a reply arrived in time."""
 
 _PLAIN = ("ToolcribError", "ConfigError")
-"""Kinds whose names don't help a user, because their messages already name the wrong input or setting. ToolErrors are
-similar.
+"""Kinds whose names don't help a user, because their messages already name the wrong input or setting. The same applies to
+ToolErrors.
 """
 
 

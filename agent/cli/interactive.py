@@ -331,7 +331,7 @@ class InteractiveChat:
     # -- items in full -------------------------------------------------------------------------------------------
 
     async def show(self, number: int | None) -> None:
-        """Show an item in full, by default the last one; a long one in the pager. Raises ToolcribError."""
+        """Show an item in full, by default the last one. A long item is shown in the pager. Raises ToolcribError."""
         items = self.view.items
         if number is None and not items:
             raise ToolcribError("nothing to show yet: a call gets its #N when it ends")
@@ -353,7 +353,7 @@ class InteractiveChat:
         return await self.keyboard.edited(text)
 
     async def read(self, whole: str, diff: str = "") -> None:
-        """Show a text and a diff; long ones in the pager."""
+        """Show a text and a diff, in the pager if they are long."""
         lines = whole.count("\n") + diff.count("\n")
         if lines < _LONG or (pager := pager_of_person()) is None:
             self.view.screen.text(whole.rstrip("\n"))

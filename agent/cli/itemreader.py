@@ -17,11 +17,11 @@ class ItemReader(Protocol):
         ...
 
     async def show(self, number: int | None) -> None:
-        """Show the item, for None the last one. Raises ToolcribError if it does not exist."""
+        """Show the item with this number; None means the last one. Raises ToolcribError if it does not exist."""
         ...
 
     async def read(self, whole: str) -> None:
-        """Show a text; a long one in the pager."""
+        """Show a text, in the pager if it is long."""
         ...
 
     def put_back(self, typed: str) -> None:

@@ -132,7 +132,7 @@ class LiveView:
         self._waits_for = ""
         self._waits_since = 0.0
         self._calls = self._coming = 0
-        """Number of calls in the last reply, and number of these not started yet."""
+        """Number of calls in the last reply, and number of its calls that have not started."""
         self.usage: dict[str, int] = {}
         """The server's token counts of the last turn."""
 

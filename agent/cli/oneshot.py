@@ -131,7 +131,7 @@ def _has_no_reader(descriptor: int) -> bool:
 
 
 class TaskRun:
-    """Runs one task. ``timeout`` limits the run in seconds. ``images`` go with the task.
+    """Runs one task. ``timeout`` limits the run in seconds. ``images`` are sent with the task.
 
     The task "" continues the session's unfinished run.
     """

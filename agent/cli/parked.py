@@ -19,7 +19,9 @@ async def still_open(session: Session, tickets: Sequence[str]) -> list[TicketRec
 
 
 def parked_lines(session_id: str, tickets: Sequence[TicketRecord], queued: int) -> list[str]:
-    """Return lines about the tickets of a parked run and how to answer them. ``queued`` messages wait behind the run."""
+    """Return lines about the tickets of a parked run and how to answer them. ``queued`` is the number of messages that wait
+    until the run has ended.
+    """
     # imported here, because every run loads this module and few runs are parked
     from agent.cli.escape import exact, one_line
     from agent.cli.format_grants import on_one

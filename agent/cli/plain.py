@@ -65,7 +65,9 @@ class PlainScreen(Screen):
         return f"  {_IN_WORDS[sign]}{blank}{rest}" if sign in _IN_WORDS else line
 
     def whole(self, number: int | None) -> str:
-        """Return the full text of a call, for None of the last one. Raises ToolcribError if it does not exist."""
+        """Return the full text of the call with this number; None means the last one. Raises ToolcribError if it does not
+        exist.
+        """
         wanted = max(self._wholes, default=0) if number is None else number
         if wanted not in self._wholes:
             known = f"the items are {min(self._wholes)} to {max(self._wholes)}" if self._wholes else "there are no items yet"

@@ -1,4 +1,4 @@
-"""Questions of a chat's sessions: asked one at a time on the chat's own screen, whatever runs there."""
+"""Questions of a chat's sessions: asked one at a time on the chat's own screen, even during a run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ class Questions:
         return self._reader.settles
 
     async def ask(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
-        """Put a ticket to the user; one at a time. The time that the user takes does not count as the call's."""
+        """Put a ticket to the user, one ticket at a time. The time that the user takes does not count towards the call's
+        duration.
+        """
         call_id = _call_shown(ticket)
         self._view.asking(call_id, begins=True)
         try:

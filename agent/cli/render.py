@@ -299,8 +299,8 @@ of a title beside other columns.
 
 
 def _fit(widths: list[int], shown: Sequence[int], room: int, last: Collection[int]) -> None:
-    """Narrow the widest columns until all fit; those of ``last`` only when the others are at their minimum, the first one
-    never.
+    """Narrow the widest columns until all fit. Columns of ``last`` are narrowed only when the others are at their minimum, and
+    the first column never.
 
     If that is not enough, the terminal wraps lines, and only the last column is cut.
     """
@@ -317,7 +317,9 @@ def _fit(widths: list[int], shown: Sequence[int], room: int, last: Collection[in
 
 
 def _broken(text: str, room: int, before: int) -> tuple[str, list[str]]:
-    """Return the last cell's text for its row, and the lines below it. A cell with a word that does not fit moves below whole."""
+    """Return the last cell's text for its row, and the lines below it. A cell with a word that does not fit moves to the lines
+    below as a whole.
+    """
     from agent.cli.screen.cells import words_of
 
     if max(map(_width, text.split()), default=0) > room:

@@ -121,7 +121,9 @@ async def _tell_grants(chat: Conversation) -> None:
 
 
 async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) -> None:
-    """Show messages and calls in short. On an interactive screen calls get numbers, and the last reply is shown in full."""
+    """Show messages and calls in short form. On an interactive screen calls get numbers, and the last reply is shown in
+    full.
+    """
     session, screen = chat.session, chat.screen
     if not screen.interactive:
         known = {id(call): await _known(session, record, call) for record, call in _calls(records)}

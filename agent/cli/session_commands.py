@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def show_context(chat: Conversation, rest: str) -> None:
-    """Show what fills the context. The server may be asked for the size of its model's window."""
+    """Show what fills the context. The server may be asked for the size of the model's window."""
     used = await measure(chat.session, asks=True)
     chat.screen.text("\n".join(context_lines(used, chat.model, chat.reader)))
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, kill and a closed terminal: running work ends before the process does, whatever the signal interrupts."""
+"""Ctrl-C, kill and a closed terminal: running work ends before the process does, whatever code the signal interrupts."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _ESCAPES = "toolcrib.escapes"
 
 
 def prepare_streams() -> None:
-    """Make both output streams usable, in any locale and if the caller closed them.
+    """Make both output streams usable, in any locale and even if the caller closed them.
 
     A descriptor that the caller closed must not be left free: the next file to be opened would receive our output.
     """

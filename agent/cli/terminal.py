@@ -77,7 +77,7 @@ class Terminal:
             raise
 
     async def read_line(self, prompt: str, *, stays: bool = True) -> str:
-        """Read a line, edited in place; it stays on the screen, whatever ``stays`` is. Raises EOFError for Ctrl-D and
+        """Read a line, edited in place; it stays on the screen, regardless of ``stays``. Raises EOFError for Ctrl-D and
         KeyboardInterrupt for Ctrl-C.
 
         Text typed before the prompt appeared does not answer it: see ``kept``.
@@ -141,9 +141,9 @@ def find_terminal(*, lines_only: bool = False) -> Terminal | None:
 
 @contextlib.contextmanager
 def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
-    """Yield the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError if there is
-    none, or if the process is in the background, without a user. Also raises if a session's command started this process,
-    because the command may have opened the terminal: see ``is_below_any`` and, for ``folders``, ``is_below``.
+    """Yield the terminal that this process belongs to, even if its input and output are redirected. Raises ToolcribError if
+    there is none, or if the process is in the background, without a user. Also raises if a session's command started this
+    process, because the command may have opened the terminal: see ``is_below_any`` and, for ``folders``, ``is_below``.
     """
     from agent.policy.self_protection import is_below, is_below_any
 

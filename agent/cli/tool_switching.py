@@ -89,7 +89,7 @@ def _write(config: Config, platform: str | None, on: Sequence[str], off: Sequenc
 
 
 def _outcome(args: argparse.Namespace, names: Sequence[str]) -> int:
-    """Print the resulting state of the tools, which another setting may decide. Return the exit code."""
+    """Print the resulting state of the tools, which may depend on another setting. Return the exit code."""
     platform = args.platform or "cli"
     with open_crib(args, looks=True) as crib:
         lines = {line.name: line for line in crib.explain(platform, args.user)}

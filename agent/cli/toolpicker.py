@@ -48,8 +48,9 @@ class SwitchableTool:
 
 
 class ToolPicker:
-    """The picker. ``key`` is the configuration's list of tools that Space changes. ``locked`` is the reason why Space must not,
-    or "". ``effect`` receives the names switched on and off, and returns lines about the consequences; it may take a moment.
+    """The picker. ``key`` is the configuration's list of tools that Space changes. ``locked`` is the reason why Space must not
+    change it, or "". ``effect`` receives the names switched on and off, and returns lines about the consequences; it may take a
+    moment.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ _KEY = Regex(
 _LATER = Regex(r"[!-~]")
 """Plain characters, which are allowed as keys after the first one of a sequence."""
 FIXED = {"interrupt": ("ctrl-c",), "leave": ("ctrl-d",)}
-"""Keys that no action can take: whatever is configured, the user can interrupt a run and leave."""
+"""Keys that no action can take, so that the user can always interrupt a run and leave."""
 FIXED_WORDS = {
     "interrupt": "Interrupt the run, or deny the request; Ctrl-C also saves the draft in the history.",
     "leave": "Leave, if the draft is empty.",

@@ -45,8 +45,9 @@ def secrets_path(folder: str | Path | None = None) -> Path:
 
 
 def secret(name: str, environ: Mapping[str, str] | None = None, folder: str | Path | None = None) -> str | None:
-    """Return the value of an environment variable (in ``environ``, else os.environ), else of that line of ``secrets.env``.
-    An empty value counts as unset. If the file is needed, raises as read_secrets."""
+    """Return the value of an environment variable (in ``environ``, else os.environ), else of the line with that name in
+    ``secrets.env``. An empty value counts as unset. If the file is needed, raises as read_secrets.
+    """
     found = (os.environ if environ is None else environ).get(name)
     return found or read_secrets(folder).get(name) or None
 

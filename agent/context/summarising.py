@@ -153,7 +153,7 @@ class Summariser:
     async def write(self, system: str, texts: Sequence[str], seconds: float) -> Summary:
         """Return a text about ``texts``, which the model reads as data. ``system`` is the instruction.
 
-        Raises NotSummarised, also after ``seconds``.
+        Raises NotSummarised, also when ``seconds`` have passed.
         """
         mark, text = secrets.token_hex(8), "\n\n".join(texts)
         begin, end = (f"-----{which} {mark}-----" for which in ("CONVERSATION", "END OF CONVERSATION"))

@@ -57,7 +57,7 @@ class LargeResult:
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """The window of a model in ``tokens``, None if unknown; ``source`` names where the number comes from."""
+    """The window of a model in ``tokens``, None if unknown; ``source`` is the origin of the number."""
 
     tokens: int | None = None
     source: str = ""

@@ -140,7 +140,7 @@ async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> 
 async def asked_of(store: Store, record: TicketRecord) -> Principal | None:
     """Return the principal of the ticket's run, or else the owner of its session. None if the session is unknown.
 
-    A ticket that relays a delegate's belongs to the delegate's principal, whichever run is under way above it.
+    A ticket that relays a delegate's belongs to the delegate's principal, whichever run of a parent is under way.
     """
     for _ in range(_DEEPEST):
         own = await relayed_by(store, record)

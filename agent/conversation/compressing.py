@@ -79,8 +79,9 @@ async def compress(
 ) -> Compression | None:
     """Return a compression of the session, or None if it would save too little or no model can summarise.
 
-    The caller holds the session's lease, and no batch is unsettled. After a refusal only ``part`` of the window is used. ``wish``
-    names what the summary keeps; only the summarising model reads it. ``begins`` is called before the request to that model.
+    The caller holds the session's lease, and all batches are settled. After a refusal only ``part`` of the window is used.
+    ``wish`` names what the summary keeps; only the summarising model reads it. ``begins`` is called before the request to that
+    model.
 
     Raises NotSummarised if no summary can be written, ConfigError and StoreFailed. A refused context gets an outline instead.
     """

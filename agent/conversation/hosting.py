@@ -64,7 +64,7 @@ def knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic: 
 
 
 def is_only_retried(error: Exception) -> bool:
-    """Return whether a session is only retried after this error, which its users are not shown: this machine was short of
-    resources.
+    """Return whether the error means only that this machine was short of resources. Then the session is retried, and its users
+    are not shown the error.
     """
     return is_passing(error) and not isinstance(error, ToolcribError)

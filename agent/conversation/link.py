@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class ModelLink:
-    """A session's link to its model. ``choice`` is the user's. A provider session that was given is never reopened.
+    """A session's link to its model. ``choice`` is the user's choice of a model. A provider session that was given is never
+    reopened.
 
     ``open_model`` opens a provider session for a choice. ``window`` is the configured size of the model's context, if any.
     """
@@ -86,7 +87,7 @@ class ModelLink:
         return self._provider
 
     async def opened(self) -> ProviderSession:
-        """Return a provider session that knows the current transcript. Raises ConfigError and ProviderError."""
+        """Return a provider session that has the current transcript. Raises ConfigError and ProviderError."""
         count = self._transcript.count
         if self._provider is not None and (self._given or self._known == count):
             self._known = count

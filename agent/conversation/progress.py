@@ -53,7 +53,7 @@ def _key(call: ToolCall) -> str:
 
 
 def _turn_key(calls: Sequence[ToolCall], texts: Sequence[str]) -> str:
-    """Return a key for a turn's calls and their results, whatever their order and number."""
+    """Return a key for a turn's calls and their results, regardless of their order and number."""
     return _digest("\n".join(sorted({f"{_key(call)} {_digest(text)}" for call, text in zip(calls, texts, strict=True)})))
 
 

@@ -1,4 +1,4 @@
-"""Room in the context of a run: measured before each request, and made by compression when it is short."""
+"""Room in the context of a run: measured before each request, and freed by compression when it is short."""
 
 from __future__ import annotations
 

@@ -106,7 +106,9 @@ class BegunRuns:
             await self.finish_run(run, "failed", str(outcome))
 
     async def sweep(self, before: float) -> None:
-        """Delete runs that ended before a time (Unix seconds), and untagged sessions of jobs unused since. Raises StoreFailed."""
+        """Delete runs that ended before a time (Unix seconds), and untagged sessions of jobs that were not used since. Raises
+        StoreFailed.
+        """
         infos = await self._store.sessions.list(_SESSIONS, platform=PLATFORM)
         old = [info.id for info in infos if info.updated_at < before and not info.tags]
         for start in range(0, len(old), _AT_ONCE):

@@ -1,4 +1,4 @@
-"""The lease that one of the processes that run jobs holds."""
+"""The lease of the processes that run jobs; one of them holds it at a time."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Delegate:
 
     @contextlib.contextmanager
     def waiting(self, why: str) -> Iterator[None]:
-        """Report that it waits, and afterwards its previous line again."""
+        """Report that the delegate waits; afterwards report its previous line again."""
         self._report(f"{self.order.name}: {why}", None)
         try:
             yield

@@ -130,7 +130,7 @@ async def answered_under(
 ) -> None:
     """Park a delegate's questions under the parent's session, and return once one of them is decided in both places.
 
-    For a delegate that no call of its parent waits for.
+    This is for a delegate that no call of its parent waits for.
     """
     known = {one.ticket.relays: one.ticket.id for one in await store.tickets.pending(parent) if one.ticket.relays}
     waiting: dict[str, str] = {}

@@ -82,7 +82,7 @@ class SharedUndo:
 
     @property
     def turn(self) -> int:
-        """The parent's turn, whatever the delegate's own is."""
+        """The parent's turn, regardless of the delegate's own turn."""
         return self._log.turn
 
     @turn.setter

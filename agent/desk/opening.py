@@ -94,7 +94,7 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
 
 
 def _asker(here: Workspace, wanted: SessionRequest, watch: Emit) -> Asker | None:
-    """Return the asker of the request, behind the model of approval.smart if that may approve here."""
+    """Return the asker of the request. The model of approval.smart is asked before it, if that model may approve here."""
     if not wanted.smart or (wanted.asker is None and wanted.suspends):  # otherwise calls are denied, not parked
         return wanted.asker
     return here.behind_model(wanted.asker, wanted.platform, watch)

@@ -45,11 +45,11 @@ class SessionRequest:
     id: that session is continued, or created. ``once``: the session will not be continued, so no container is kept for it.
 
     Where: ``folder`` is the project's folder; None is the folder of the process. ``backend`` is the user's choice (see
-    agent.backends), "" takes the configured one. ``cwd`` is the folder that commands start in, on the backend if that is remote.
+    agent.backends), "" uses the configured one. ``cwd`` is the folder that commands start in, on the backend if that is remote.
 
     Settings: ``enabled`` and ``disabled`` are toolsets. ``handlers``, by tool name, run tools that are registered without a
     handler, and take precedence over our own. ``choice`` is the model of a new session; it is stored with it. ``mode`` is also
-    the user's choice (see tools.approval.modes), "" keeps the session's or takes the configured one.
+    the user's choice (see tools.approval.modes), "" keeps the session's or uses the configured one.
     """
 
     platform: str = "cli"

@@ -39,7 +39,7 @@ exit codes: 0 done; 1 the key is not set, or errors were found; 2 wrong command 
 4 the setting was written, but nothing starts until a user confirms it.
 """
 _TRUST = (("command_allowlist",), ("plugins", "trusted_projects"))
-"""Keys that allow more without asking; only a user at a terminal may set them."""
+"""Keys that allow calls or plugins without asking; only a user at a terminal may set them."""
 _ACTIONS = ("show", "get", "set", "unset", "path", "edit", "check", "confirm")
 
 

@@ -182,7 +182,9 @@ def _required_model(crib: Crib, args: argparse.Namespace, command: str) -> Model
 
 
 async def _run(crib: Crib, args: argparse.Namespace) -> int:
-    """Run one job once, in this process; if it is killed, another process that runs jobs continues. Return the exit code."""
+    """Run one job once, in this process; if it is killed, another process that runs jobs continues the run. Return the exit
+    code.
+    """
     from agent.cli.escape import tame
     from agent.cron.once import run_once
 

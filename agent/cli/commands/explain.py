@@ -221,8 +221,9 @@ async def _logged(crib: Crib, prefix: str) -> Sequence[AuditEntry]:
 async def _again(entry: AuditEntry, explainer: Explainer) -> dict[str, Any] | None:
     """Judge a logged command again. Return the difference, or None if there is none.
 
-    If the user was asked, or a rule refused, the log has only the findings that caused it, so only the levels are compared. If
-    the command ran without a question, the log has all findings. Then a new finding is a difference: a grant might not cover it.
+    If the user was asked, or a rule refused the command, the log has only the findings that caused this, so only the levels are
+    compared. If the command ran without a question, the log has all findings. Then a new finding is a difference: a grant might
+    not cover it.
     """
     from agent.explaining import highest
     from tools.judge.findings import TOOL_RULE

@@ -324,7 +324,7 @@ async def _reload(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _runs(crib: Crib) -> bool:
-    """Return whether a gateway reports that it runs, with some of the known platforms or with none."""
+    """Return whether a gateway reports that it runs, with or without known platforms."""
     from agent.gateway.status import told_idle, told_status
 
     names = {*crib.platforms, *crib.config.platforms}

@@ -1,4 +1,4 @@
-"""The chat's screen: rows that stay, live rows below them, and the input line. It knows nothing of sessions.
+"""The chat's screen: rows that stay, live rows below them, and the input line. It is independent of sessions.
 
 ``cells`` measures and breaks rows of styled text; ``themes`` defines the look of each style; ``painter`` writes a frame, and
 never changes finished rows. ``markdown`` turns a streaming text into rows, with ``markdown_blocks``, ``tables``, ``inline`` and

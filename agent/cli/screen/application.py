@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.cli.screen.key_receivers import Hands
 
 _ESCAPE = 0.3
-"""Seconds after Escape within which another key combines with it to Alt."""
+"""Seconds after Escape within which another key counts as Alt with that key."""
 
 
 def application(
@@ -31,8 +31,9 @@ def application(
     *,
     vi: bool = False,
 ) -> tuple[Application[None], tuple[Window, Window]]:
-    """Return the application with its invisible windows for the draft and for answers. Later ``bindings`` of a key have priority
-    over earlier ones; ``pressed`` is called for each key. ``vi``: the keys of vi edit, instead of those of emacs.
+    """Return the application with its invisible windows for the draft and for answers. Later ``bindings`` of a key have
+    priority over earlier ones; ``pressed`` is called for each key. ``vi``: the draft is edited with the keys of vi instead of
+    those of emacs.
     """
     from prompt_toolkit.application import Application
     from prompt_toolkit.enums import EditingMode

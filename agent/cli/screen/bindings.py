@@ -1,4 +1,4 @@
-"""Bind keys to actions: the chat's own, as configured, beside those of prompt_toolkit."""
+"""Bind keys to actions: the chat's own, as configured, in addition to those of prompt_toolkit."""
 
 from __future__ import annotations
 

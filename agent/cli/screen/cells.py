@@ -83,7 +83,7 @@ def shortened(text: str, room: int) -> str:
 
 
 def chunks(row: Iterable[Span], room: int) -> list[Row]:
-    """Break a row at exactly ``room`` cells, also within words: code keeps its blanks."""
+    """Break a row at exactly ``room`` cells, even within words: code keeps its blanks."""
     rows: list[Row] = []
     now: list[Span] = []
     used = 0

@@ -1,4 +1,4 @@
-"""A list of items to pick one: typing searches, arrows move."""
+"""A list to pick one item from: typing searches, arrows move the mark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ MOVES = tuple(_MOVES)
 
 
 class PickItem(NamedTuple):
-    """An item of a list. ``about`` helps to choose, such as age, size or price. ``value`` is returned if the item is picked."""
+    """An item of a list. ``about`` is information that helps to choose, such as age, size or price. ``value`` is returned if
+    the item is picked.
+    """
 
     value: str
     name: str

@@ -100,7 +100,9 @@ def _laid_over(under: ModelRequest, over: ModelRequest) -> ModelRequest:
 
 
 def _placed(wizard: Wizard, request: ModelRequest, given: ModelRequest) -> ModelRequest:
-    """Return the request with the server for a model that was named alone: a detected server that has it, or the vendor's."""
+    """Return the request with a server for a model that was named without one: a detected server that has it, or the
+    vendor's.
+    """
     having = [server for server in wizard.found.servers if request.model in server.models]
     if given.provider in ("", *_WIRES) and having:
         options = [Option(f"{one.kind} at {one.base_url}", one) for one in having]

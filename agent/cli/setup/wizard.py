@@ -115,7 +115,7 @@ def crib_of(config: Config, project_dir: Path) -> Iterator[Crib]:
 
 
 def persons_config(file: Path, profile: str) -> Config:
-    """Return the configuration of the file alone, under the profile; if this does not exist yet, without a profile."""
+    """Return the configuration of the file alone, under the profile; if the profile does not exist yet, without a profile."""
     whole = load_config(file, profile="")
     return load_config(file, profile=profile) if profile in whole.profiles else whole
 
