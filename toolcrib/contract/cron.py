@@ -14,8 +14,9 @@ CronState: TypeAlias = Literal["active", "paused", "done", "removed"]
 history.
 """
 CronRunState: TypeAlias = Literal["running", "done", "failed", "refused", "skipped", "lost"]
-"""running: in progress, or parked; done: answered; failed: ended by an error; refused: not started, because its creator may not
-run it; skipped: not started, by setting or because the run before was still in progress; lost: its outcome is unknown.
+"""running: in progress, or parked; done: answered; failed: ended by an error; refused: not started, because its
+creator may not run it; skipped: not started, by setting or because the previous run was still in progress; lost: its
+outcome is unknown.
 """
 
 
@@ -57,7 +58,9 @@ class CronRun:
 
 
 class CronStore(Protocol):
-    """Jobs and their due times. Never fenced. Raises StoreFailed; a body that is not JSON raises TypeError or ValueError."""
+    """Jobs and their due times. Writes are not fenced. Raises StoreFailed; a body that is not JSON raises TypeError
+    or ValueError.
+    """
 
     async def add(self, job: CronJob, most: int) -> CronJob | None:
         """Store a new job and return it as stored. Return None if its owner already has ``most`` active or paused jobs, or if the
@@ -74,13 +77,16 @@ class CronStore(Protocol):
         ...
 
     async def change(self, job: CronJob, most: int | None = None) -> CronJob | None:
-        """Replace a job by compare-and-set of its version, and return it as stored. Return None if another change came first, or
-        if the job was neither active nor paused and its owner already has ``most`` jobs that are.
+        """Replace a job by compare-and-set of its version, and return it as stored. Return None if another change
+        came first. Also return None if the job was neither active nor paused, and its owner already has ``most``
+        active or paused jobs.
         """
         ...
 
     async def changed(self, since: int) -> Sequence[CronJob]:
-        """Return the jobs whose ``change`` is greater, removed ones included, in the order of the changes."""
+        """Return the jobs whose ``change`` is greater than ``since``, removed ones included, in the order of the
+        changes.
+        """
         ...
 
     async def claim(self, run: CronRun, job: CronJob | None = None, next_at: float | None = None) -> CronRun | None:

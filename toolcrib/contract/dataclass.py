@@ -60,7 +60,7 @@ def _with_slots(plain: Any, options: _Options) -> Any:
     late = _Late(plain, options)
     for name, member in {_FIELDS: late, "__init__": late.first_init(), **_methods(late, options)}.items():
         if members.get(name) is None:  # a class with its own __eq__ has None as __hash__
-            members[name] = member  # set afterwards, each would make Python search the class and all its bases
+            members[name] = member  # setting it later would make Python search the class and all its bases
     late.made = made = type(plain)(plain.__name__, plain.__bases__, members)
     made.__qualname__ = plain.__qualname__
     return made

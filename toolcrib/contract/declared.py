@@ -1,4 +1,4 @@
-"""Checks of a registration. A wrong one is refused with an error that names the module, the tool and the key."""
+"""Checks of a registration. An invalid one is refused with an error that names the module, the tool and the key."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ _PLACE = "sent"
 
 
 class SentKeys:
-    """Remembers, across restarts, the message id of each ``Outbound.key``. Until the id is known it remembers a note of the
-    platform: where to look for the message if its acknowledgement is lost. It keeps the ``most`` newest of the known ids.
+    """Remembers, across restarts, the message id of each ``Outbound.key``. Until the id is known, it remembers a note
+    of the platform, which says where to look for the message if its acknowledgement is lost. It keeps the ``most``
+    newest of the known ids.
     """
 
     def __init__(self, host: Host, most: int = 100) -> None:
@@ -26,14 +27,14 @@ class SentKeys:
         self._is_loaded = False
 
     async def load(self) -> None:
-        """Read what an earlier process kept. Raises StoreFailed."""
+        """Load the ids and notes that an earlier process stored. Raises StoreFailed."""
         found = await self._host.recall(_PLACE)
         if isinstance(found, dict):
             self._open, self._known = dict(found["open"]), dict(found["known"])
         self._is_loaded = True
 
     async def begin(self, key: str, note: Json) -> Json:
-        """Keep a note before a message is sent. Return the note of its first attempt. Raises StoreFailed."""
+        """Store a note before a message is sent. Return the note of its first attempt. Raises StoreFailed."""
         digest = _digest(key)
         if digest not in self._open:
             self._open[digest] = note

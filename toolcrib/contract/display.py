@@ -51,8 +51,8 @@ class ToolDisplay:
     in_result: Sequence[str] = ()
     """Arguments that the result contains too. They are left out beside a successful result."""
     in_difference: Sequence[str] = ()
-    """Arguments that the difference in files shows already: an approval prompt leaves them out. This counts for built-in tools
-    only: if a plugin's tool declared too much here, a user would approve what they can't see.
+    """Arguments that the difference in files shows already: an approval prompt leaves them out. This applies to
+    built-in tools only: if a plugin's tool declared too much here, a user would approve what they can't see.
     """
 
     def with_emoji(self, emoji: str) -> ToolDisplay:

@@ -35,8 +35,8 @@ class ShellState:
 
 @dataclass(frozen=True, slots=True)
 class RunsCommand:
-    """Shell text that runs in ``cwd`` (absolute, in the environment). ``shell`` is the state of the shell that reads it, None: a
-    new shell.
+    """Shell text that runs in ``cwd`` (absolute, in the environment). ``shell`` is the state of the shell that reads
+    it, or None for a new shell.
 
     ``outside``: it runs outside the environment's sandbox, and ``cwd`` and ``shell`` are those outside. ``hosts``: the sandbox
     reaches these too while it runs (see LimitsHosts).

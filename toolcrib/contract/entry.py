@@ -25,8 +25,8 @@ DynamicSchema: TypeAlias = Callable[[dict[str, Json], frozenset[str]], dict[str,
 
 Changes: TypeAlias = Literal["unknown", "nothing", "declared", "kept", "command"]
 """Changes that a call may make. ``nothing``: none outside of the conversation. ``declared``: only changes that its effects
-declare; calls that it leads to are judged themselves. ``kept``: only changes of files whose old content is kept for an undo.
-``command``: any change that the command in its argument ``command`` makes.
+declare; calls that it makes in turn are judged separately. ``kept``: only changes of files whose old content is kept
+for an undo. ``command``: any change that the command in its argument ``command`` makes.
 """
 Need: TypeAlias = Literal["", "memory", "jobs", "delegates", "chats"]
 
@@ -78,9 +78,9 @@ class ToolEntry:
     """The changes that a call may make: see ``Changes``.
 
     In the modes ``plan`` and ``confirm-edits`` a call of the kind ``other`` without effects passes if this is ``nothing`` or
-    ``declared``. toolcrib trusts a plugin's tool here: the tool could claim the kind ``read`` instead, which permits no less,
-    and a user who enables a plugin trusts its code. With the kind ``edit`` or ``execute`` both values are refused at
-    registration.
+    ``declared``. toolcrib trusts the declaration of a plugin's tool: the tool could claim the kind ``read`` just as
+    well, and a user who enables a plugin trusts its code. With the kind ``edit`` or ``execute`` both values are
+    refused at registration.
     """
     lasting: str = ""
     """The reason why such a call does not pass, worded to follow the tool's name: "changes what you remember"."""
@@ -96,7 +96,7 @@ class ToolEntry:
     def is_built_in(self) -> bool:
         """True if a module of toolcrib itself registered the tool, which acts only through its session's environment.
 
-        Plugins, and the tool sources that they add, can't bring such an entry.
+        Plugins, and the tool sources that they add, can't register such an entry.
         """
         return self.module.startswith(_BUILT_IN)
 

@@ -20,8 +20,9 @@ class ExecRequest:
 
     ``cwd`` None means the folder where the last command ended. ``timeout`` is in seconds. At most ``keep`` bytes of each
     output stream stay in memory, half from its head and half from its tail; if there is more, all of it goes to ``spill`` (a
-    folder on this machine) if one is given. ``on_output`` gets chunks as they arrive: (stream name, bytes). ``last_frames``: of
-    a line that carriage returns redraw, as progress bars do, keep only what follows the last one.
+    folder on this machine) if one is given. ``on_output`` gets chunks as they arrive: (stream name, bytes).
+    ``last_frames``: of a line that is redrawn with carriage returns, such as a progress bar, keep only the text after
+    the last one.
     """
 
     command: str
@@ -74,7 +75,7 @@ class ExecOutcome:
 class Health:
     """Usability of a backend. ``problem`` is the fault and how to fix it, "" if the backend can be used.
 
-    ``note`` is what else a person should know: the backend works, but lacks something that it could have.
+    ``note`` is for a person: an optional feature that a working backend lacks.
     """
 
     problem: str = ""
@@ -138,10 +139,11 @@ class Environment(Protocol):
     """An opened backend, where commands run. It does not check approval: its callers have done that.
 
     Every method raises EnvironmentFailed if the environment itself is lost; a command that fails only has another exit code. File
-    methods other than ``resolve`` and ``stat`` take a path that ``resolve`` returned, and refuse a link (OSError), so the path
-    that was judged is the one that is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
+    methods other than ``resolve`` and ``stat`` take a path that ``resolve`` returned, and refuse a link (OSError), so
+    that they open the path that was judged. They raise the usual OSError kinds (FileNotFoundError, PermissionError
+    ...).
 
-    Abilities that not every environment has are protocols of their own below: ReleasesIdle, Portable, HoldsFiles, GivesFiles,
+    Optional abilities have protocols of their own, below: ReleasesIdle, Portable, HoldsFiles, GivesFiles,
     ReplacesFiles, GivesAttributes, RemovesFolders, SearchesPath, KnowsHome.
     """
 
@@ -157,11 +159,13 @@ class Environment(Protocol):
 
     @property
     def generation(self) -> int:
-        """A number that grows whenever the shell or the container was replaced: the state that it held is lost."""
+        """A number that grows whenever the shell or the container is replaced, which loses its state."""
         ...
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
-        """Run the command to its end, its time limit or ``interrupt``. If cancelled, end what the command started first."""
+        """Run the command to its end, its time limit or ``interrupt``. If cancelled, first end the processes that the
+        command started.
+        """
         ...
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
@@ -215,7 +219,7 @@ class Environment(Protocol):
         ...
 
     async def close(self) -> None:
-        """End what still runs, and release all resources. May be called twice."""
+        """End the processes that still run, and release all resources. May be called twice."""
         ...
 
 
@@ -242,8 +246,8 @@ class ReleasesIdle(Protocol):
         folder, variables, functions, aliases, options, traps and limits; ``generation`` stays and there is no ``notice``.
 
         Return True if the shells are released, or already were. Return False, and change nothing for the next call, if they can't
-        be released now: a command runs, background processes of commands live, or the shell holds something that no other shell
-        can get, such as files that ``exec`` opened.
+        be released now: a command runs, background processes of commands live, or the shell holds something that no
+        other shell can take over, such as files that ``exec`` opened.
         """
         ...
 
@@ -289,7 +293,7 @@ class HoldsFiles(Protocol):
 
 @runtime_checkable
 class GivesFiles(Protocol):
-    """An environment whose ``stat`` reports owners, and where a file can get another owner."""
+    """An environment whose ``stat`` reports owners, and that can change the owner of a file."""
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
         """Change the owner of a regular file. Raises PermissionError if only root may do so."""
@@ -298,14 +302,14 @@ class GivesFiles(Protocol):
 
 @runtime_checkable
 class ReplacesFiles(Protocol):
-    """An environment that keeps what a file has besides its content when the content is replaced: other names (hard links),
-    extended attributes, an access control list (ACL). Edits and undo call it instead of ``write_file``.
+    """An environment that keeps the other properties of a file when its content is replaced: other names (hard
+    links), extended attributes, an access control list (ACL). Edits and undo call it instead of ``write_file``.
     """
 
     async def replace_file(
         self, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
     ) -> Sequence[str]:
-        """Write as ``write_file`` does. ``mtime_ns`` is the time of the last change that the file gets, in Unix nanoseconds. A
+        """Write as ``write_file`` does. ``mtime_ns`` is the modification time to set, in Unix nanoseconds. A
         file with other names is written in place, as safely as that allows.
 
         Return the properties that could not be kept or set, each in words such as "its ACL".
@@ -351,7 +355,7 @@ class SearchesPath(Protocol):
 
 @runtime_checkable
 class KnowsHome(Protocol):
-    """An environment whose account has another home than the person who runs toolcrib."""
+    """An environment whose account has a different home folder from that of the person who runs toolcrib."""
 
     async def home(self) -> str:
         """Return the folder that ``~`` means in a new shell, as an absolute path with its links, or "" if there is none."""

@@ -85,7 +85,7 @@ class RunHooks:
 
     @hookspec
     def on_session_start(self, identity: RunIdentity) -> Awaitable[None] | None:
-        """A session starts in this process: before anything else happens in it."""
+        """A session starts in this process. Nothing else has happened in it yet."""
 
     @hookspec
     def on_session_end(self, identity: RunIdentity) -> Awaitable[None] | None:
@@ -130,7 +130,9 @@ class RunHooks:
 
 
 class ProcessHooks:
-    """Around all that a process does with a plugin. They run in one event loop, so they can open things that last."""
+    """Around the use of a plugin in a process. These hooks run in one event loop, so they can open lasting
+    resources.
+    """
 
     @hookspec
     def on_start(self) -> Awaitable[None] | None:

@@ -19,8 +19,9 @@ class Principal:
     The local person, who owns this machine's configuration, has no user id and comes from a local platform: the terminal, a
     program, a schedule, an editor. A user without an id on another platform has no identity, and is never the local person.
 
-    A room with several people is a principal of its own: ``user`` is then the room, which owns memory, sessions and grants, and
-    ``speaker`` is the user who writes in it, whose rights count. Elsewhere ``speaker`` is "".
+    A room with several people is a principal of its own: ``user`` is then the room, and owns memory, sessions and
+    grants. ``speaker`` is the user who writes in the room, and the speaker's rights count. Elsewhere ``speaker`` is
+    "".
     """
 
     platform: str = "cli"

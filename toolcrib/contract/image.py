@@ -58,13 +58,13 @@ class Image:
         path = Path(path)
         try:
             if not path.is_file():
-                path.stat()  # raises if nothing is there
+                path.stat()  # raises if the file does not exist
                 raise ToolcribError(f"{path} is not a file; give the path of an image ({_FORMS})")
             size = path.stat().st_size
             if size > IMAGE_BYTES:
                 raise ToolcribError(_too_large(str(path), size))
             with path.open("rb") as file:
-                data = file.read(IMAGE_BYTES + 1)  # it may have grown
+                data = file.read(IMAGE_BYTES + 1)  # the file may have grown
         except (OSError, ValueError) as error:
             raise ToolcribError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}") from None
         found = _sniff(data)

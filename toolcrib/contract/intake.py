@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 _PLACE = "places"
 _CHANNELS = 2_000
 _WAITING = 500
-"""Number of messages of one channel that wait in memory; later ones are read from the server in their turn."""
+"""Number of messages of one channel that wait in memory; later ones are read from the server when it is their turn."""
 PAGE = 100
 """Least number of messages that a read returns if there are more."""
 _READERS = 4
@@ -29,8 +29,8 @@ Read = Callable[[str, str], Awaitable[Sequence[tuple[str, Inbound | None]]]]
 
 @dataclass(slots=True)
 class _Item:
-    """A message that arrived, or, if ``message`` is None, a read of missed messages. ``taken`` is done when the gateway
-    has it.
+    """A message that arrived, or, if ``message`` is None, a read of missed messages. ``taken`` is done when the
+    gateway has the message or messages.
     """
 
     id: str
@@ -49,9 +49,9 @@ class Intake:
     channel it passes one message after another, missed ones before new ones, and waits until each is stored.
 
     ``read(channel, after)`` returns pairs (id, message) written in the channel after an id, the oldest first; the message is None
-    if it is not meant for the gateway. Fewer than 100 pairs are the last ones. Ids are growing numbers, with or
-    without dots. If ``read`` raises one of ``expected``, it is called again after ``wait_of(error)`` seconds; None: soon, then at
-    growing intervals.
+    if it is not meant for the gateway. If it returns fewer than 100 pairs, these are the last ones. Ids are growing
+    numbers, with or without dots. If ``read`` raises one of ``expected``, it is called again after ``wait_of(error)``
+    seconds, or, if that is None, soon and then at growing intervals.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Intake:
         self._places: Recent[str, str] = Recent(_CHANNELS)
         """The newest message that was taken, by channel, of channels with a stored message."""
         self._doubtful: set[str] = set()
-        """Channels that are among the places only because the store failed."""
+        """Channels that are in ``_places`` only because the store failed."""
         self._since = ""
         self._newest = ""
         self._is_held = False
@@ -77,7 +77,9 @@ class Intake:
         self._slots = asyncio.Semaphore(_READERS)
 
     async def load(self, now: str) -> None:
-        """Continue from the places that an earlier process stored; the first time, from ``now``. Raises StoreFailed."""
+        """Continue from the positions that an earlier process stored; at the very first start, from ``now``. Raises
+        StoreFailed.
+        """
         found = await self._host.recall(_PLACE)
         if not isinstance(found, dict):
             self._since = now
@@ -97,7 +99,7 @@ class Intake:
         return _order(newest) > _order(self._since)
 
     def hold(self) -> None:
-        """Take nothing until ``resume``: messages that come now follow a gap."""
+        """Take nothing until ``resume``, because earlier messages may be missing."""
         self._is_held = True
 
     def resume(self, channels: Iterable[str]) -> None:
@@ -109,8 +111,8 @@ class Intake:
             self._run(channel)
 
     def take(self, channel: str, message_id: str, message: Inbound | None) -> asyncio.Future[None]:
-        """Take a message in its turn; None means: read it from the server. Return a future that is done when the gateway has the
-        message.
+        """Queue a message of a channel; None means that it must be read from the server. Return a future that is done
+        when the gateway has the message.
         """
         items = self._lane(channel).items
         if message is not None and len(items) < _WAITING:
@@ -121,7 +123,7 @@ class Intake:
         return items[-1].taken
 
     async def close(self) -> None:
-        """Stop taking messages, and store where the next process must begin."""
+        """Stop taking messages, and store the position where the next process must begin."""
         tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
         tasks += [self._keeping] if self._keeping is not None else []
         for lane in self._lanes.values():
@@ -214,7 +216,7 @@ class Intake:
         if is_new:
             self._places[channel] = message_id
         self._advance(channel, message_id)
-        if is_new:  # a process killed now would not know where to read
+        if is_new:  # if the process were killed now, the next one would not read this channel
             with contextlib.suppress(StoreFailed):
                 await self._keep()
 
@@ -228,7 +230,7 @@ class Intake:
     async def _keep_soon(self) -> None:
         await asyncio.sleep(_KEEP_SECONDS)
         self._keeping = None
-        with contextlib.suppress(StoreFailed):  # messages since then are offered again, and are known
+        with contextlib.suppress(StoreFailed):  # later messages are offered again, and recognised
             await self._keep()
 
     async def _keep(self) -> None:

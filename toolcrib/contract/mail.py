@@ -16,7 +16,7 @@ PostState: TypeAlias = Literal["waiting", "sending", "shown", "failed"]
 @dataclass(frozen=True, slots=True)
 class Mail:
     """A message that arrived. ``chat`` is ``Chat.key``; ``key`` is the platform's id of the message. ``body`` is an Inbound as
-    JSON. ``at`` is in Unix seconds; ``id`` is the store's, and grows.
+    JSON. ``at`` is in Unix seconds; ``id`` is assigned by the store, and grows.
     """
 
     platform: str
@@ -29,12 +29,13 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Something to show in a chat. ``key`` is our own, unique on the platform: the same key again is the same post.
+    """Something to show in a chat. ``key`` is unique on the platform: storing the same key again means the same post.
 
     ``body`` is what to show, as JSON. ``shown_as`` is the platform's id of the post, "" until it is known. ``tries`` counts
     attempts, ``due_at`` is the time of the next attempt, ``problem`` is why the last one failed. Times are Unix seconds: ``at``
-    is the time of creation, ``moved_at`` of the last change of the state or body. ``id`` is the store's, and grows. The post is
-    deleted with the session ``session_id``; "" stands for the session that the chat has when the post is stored.
+    is the time of creation, ``moved_at`` of the last change of the state or body. ``id`` is assigned by the store,
+    and grows. The post is deleted with the session ``session_id``; "" stands for the session that the chat has when
+    the post is stored.
     """
 
     platform: str
@@ -67,8 +68,9 @@ class ChatRecord:
 
 
 class MailStore(Protocol):
-    """Mail, posts and chats of all platforms. Never fenced: only one gateway at a time has an account. Bodies are JSON objects;
-    any other body raises TypeError or ValueError, and is not stored. Raises StoreFailed.
+    """Mail, posts and chats of all platforms. Writes are not fenced, because only one gateway at a time uses an
+    account. Bodies are JSON objects; any other body raises TypeError or ValueError, and is not stored. Raises
+    StoreFailed.
     """
 
     async def arrived(self, mail: Mail) -> Mail | None:
@@ -139,7 +141,7 @@ class MailStore(Protocol):
         ...
 
     async def chat_of(self, session_id: str) -> ChatRecord | None:
-        """Return the chat that has or had this session; of several, the one that entered it last."""
+        """Return the chat that has or had this session; of several, the chat whose record named it last."""
         ...
 
     async def enter(self, record: ChatRecord) -> None:
@@ -154,6 +156,6 @@ class MailStore(Protocol):
 
     async def sweep(self, before: float) -> int:
         """Delete mail that was processed, and posts that were shown or failed, before ``before`` (Unix seconds), and return their
-        number. Waiting ones stay, however old. A message whose key was deleted counts as new when it comes again.
+        number. Waiting ones stay, however old. A message whose key was deleted counts as new if it arrives again.
         """
         ...

@@ -1,4 +1,4 @@
-"""Faults of this machine that pass: a retry may succeed, and they answer no question."""
+"""Temporary faults of this machine: a retry may succeed, so they prove nothing, such as that a file is missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_passing(error: BaseException | None) -> bool:
             return True
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
             return True
-        error = error.__cause__ or error.__context__  # a library may cut the first
+        error = error.__cause__ or error.__context__  # a library may suppress __cause__
     return False
 
 
@@ -39,6 +39,6 @@ def shortage() -> str:
 
 
 def raise_passing(error: BaseException) -> None:
-    """Raise the error again if it passes, so that no handler takes it for a fact, such as a missing file."""
+    """Raise the error again if it is temporary, so that no handler mistakes it for a fact, such as a missing file."""
     if is_passing(error):
         raise error

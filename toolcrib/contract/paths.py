@@ -1,4 +1,4 @@
-"""Paths that a user typed or configured, followed without an exception that no caller expects."""
+"""Resolve paths that a user typed or configured, without unexpected exceptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
-    """Return the absolute path with links followed. Unlike ``Path.resolve`` it keeps a loop of links, and opening that fails."""
+    """Return the absolute path with links followed. Unlike ``Path.resolve``, it keeps a path with a loop of links,
+    which then fails to open.
+    """
     return Path(os.path.realpath(path))
 
 

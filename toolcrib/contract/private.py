@@ -1,4 +1,4 @@
-"""Mark of text that may repeat what a user wrote."""
+"""Marker for text that may repeat what a user wrote."""
 
 from __future__ import annotations
 

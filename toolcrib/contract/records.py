@@ -165,10 +165,10 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """A message to a session. ``key`` is the sender's own: the same key again is the same message.
+    """A message to a session. The sender chooses ``key``: two items with the same key are the same message.
 
     ``principal`` is the sender, as ``Principal.to_json`` returns it. ``images`` are as ``Image.to_json`` returns them.
-    ``options`` are conditions of the run (schema, limits). ``id`` is the store's. ``at`` is in Unix seconds.
+    ``options`` are conditions of the run (schema, limits). ``id`` is assigned by the store. ``at`` is in Unix seconds.
     """
 
     session_id: str

@@ -1,7 +1,8 @@
 """Regular expressions that are compiled at first use.
 
-Compiling a pattern takes a hundred times as long as naming it, and a process uses few of the patterns that it imports. Every
-pattern at module level is a ``Regex``; tests/house/test_start.py compiles each of them, so that a broken one is found early.
+Compiling a pattern takes a hundred times as long as defining it, and a process uses few of the patterns that it
+imports. Every pattern at module level is a ``Regex``; tests/house/test_start.py compiles each of them, so that a
+broken one is found early.
 """
 
 from __future__ import annotations

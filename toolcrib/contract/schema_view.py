@@ -102,7 +102,9 @@ class SchemaView:
 
     @property
     def values(self) -> Sequence[Json]:
-        """The only values that are allowed, from enum, const and alternatives of these; empty if others may be."""
+        """The only values that are allowed, from enum, const and alternatives of these; empty if any other value may
+        be allowed.
+        """
         if self._values is None:
             self._values = self._listed_values()
         return self._values

@@ -63,8 +63,9 @@ class MessageSearch(Protocol):
     ) -> Sequence[SearchHit]:
         """Return messages that contain all of the query's words, the newest or the best first.
 
-        ``"a phrase"``, ``begin*``, ``one OR other``, and ``-not`` mean what they usually do; names such as ``read_file``,
-        ``readFile`` and ``a.b`` are found whole and by their parts, Chinese, Japanese and Korean text by any of its parts. "best"
-        ranks the newest 2,000 matches. Raises SearchRefused for a query without a word, and StoreFailed.
+        ``"a phrase"``, ``begin*``, ``one OR other``, and ``-not`` have their usual meaning; names such as
+        ``read_file``, ``readFile`` and ``a.b`` are found whole and by their parts, Chinese, Japanese and Korean text
+        by any of its parts. "best" ranks the newest 2,000 matches. Raises SearchRefused for a query without a word,
+        and StoreFailed.
         """
         ...

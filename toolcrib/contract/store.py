@@ -147,9 +147,8 @@ class TicketStore(Protocol):
         ...
 
     async def decide_ticket(self, answer: Answer, state: TicketState) -> Settled:
-        """Move a ticket from pending to ``state`` by compare-and-set. Return ``refused`` also for an unknown ticket.
-
-        Never fenced: a user may answer from any process.
+        """Move a ticket from pending to ``state`` by compare-and-set. Return ``refused`` for an unknown ticket too.
+        Not fenced: a user may answer from any process.
         """
         ...
 
@@ -219,7 +218,7 @@ class RunStore(Protocol):
         ...
 
     async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
-        """Return runs that wait for an answer, of all sessions, the one that waits longest first."""
+        """Return the runs of all sessions that wait for an answer, the longest wait first."""
         ...
 
     async def unfinished(self) -> Sequence[str]:
@@ -228,7 +227,7 @@ class RunStore(Protocol):
 
 
 class Inbox(Protocol):
-    """Messages to sessions that no run has taken yet, in order. Never fenced: any process may add one."""
+    """Messages to sessions that no run has taken yet, in order. Not fenced: any process may add one."""
 
     async def put(self, item: InboxItem) -> InboxItem | None:
         """Store an item and return it with its id. Return None if this session already had an item with that (non-empty) key."""
@@ -336,8 +335,8 @@ class Store(Forgetting, Protocol):
 
     def fenced(self, fence: Fence) -> Store:
         """Return a view of this store for one session: its writes to the ledger, tickets, grants, audit, sessions, changes, runs,
-        origins, state and artifacts carry ``fence.lease``, and raise LeaseLost after another process has taken it. Making a
-        view is cheap, closing it does nothing.
+        origins, state and artifacts carry ``fence.lease``, and raise LeaseLost after another process has taken it.
+        Making a view is cheap; closing it does nothing.
         """
         ...
 
@@ -345,8 +344,9 @@ class Store(Forgetting, Protocol):
         """End as FAILED the calls of a session that an earlier holder of its lease left NEW, RUNNING or RESUMING, and return
         them.
 
-        For the holder of the lease, through a fenced view: then no other process works on these calls. Their results say whether
-        they may have run. SUSPENDED calls are left alone: their tickets may still be answered.
+        Only the holder of the lease may call this, through a fenced view, so that no other process works on these
+        calls. Their results say whether they may have run. SUSPENDED calls are left alone: their tickets may still be
+        answered.
         """
         ...
 

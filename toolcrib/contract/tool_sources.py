@@ -35,7 +35,7 @@ class ToolSource(Protocol):
         """
 
     async def stop(self) -> None:
-        """Close what ``start`` opened, also if ``start`` failed. The tools can't be called any more at this time."""
+        """Close what ``start`` opened, even if ``start`` failed. The tools can no longer be called by then."""
 
 
 @dataclass(slots=True, eq=False)

@@ -49,8 +49,8 @@ class Trust:
             raise ConfigError(f"{self._host.names_setting('ca_file')}: the file can't be read: {error.strerror}") from error
 
     def problem(self, error: BaseException, setting: str) -> str:
-        """Return what is wrong with a server's certificate and how to fix it, if the error or one of its causes is about that,
-        else "". ``setting`` is the setting with the server's name.
+        """Return what is wrong with a server's certificate and how to fix it, or "" if neither the error nor one of
+        its causes concerns the certificate. ``setting`` is the setting with the server's name.
         """
         import ssl
 

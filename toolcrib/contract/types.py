@@ -1,6 +1,7 @@
 """Tools, calls and results: the types that all other modules use.
 
-The names and the wire forms follow the specification's Tool trait; a rule that comes from there has its number beside it.
+The names and the wire forms follow the specification's Tool trait; a rule from the specification has its number
+beside it.
 """
 
 from __future__ import annotations
@@ -163,8 +164,8 @@ class SuspendTicket:
 
     @property
     def relays(self) -> str:
-        """Id of the other session's ticket that this one stands for, "" for none. The handler forwards its answer, a denial too,
-        and the answer grants nothing here.
+        """Id of the other session's ticket that this ticket relays, "" for none. The handler forwards the answer,
+        even a denial. The answer grants nothing in this session.
         """
         relayed = self.parameters.get(RELAYS, "")
         return relayed if isinstance(relayed, str) else ""
@@ -339,7 +340,7 @@ class Tool(Protocol):
         ...
 
     def validate_args(self, args: Mapping[str, Json]) -> None:
-        """Raise InvalidArguments if ``args`` can't be served. The schema was checked before."""
+        """Raise InvalidArguments if the tool can't accept ``args``, which already fit its schema."""
         return
 
     async def execute(self, args: dict[str, Json], ctx: ToolCallContext) -> ToolOutput | ToolResult:

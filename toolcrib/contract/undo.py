@@ -137,10 +137,10 @@ class Keeping(Protocol):
 
 
 class UndoLog(Protocol):
-    """A session's side of the journal; a handler finds it at ``ctx.undo``."""
+    """The journal as one session writes it; a handler finds it at ``ctx.undo``."""
 
     turn: int
-    """See ChangeStep; for calls that begin from now on."""
+    """The ``ChangeStep.turn`` of calls that begin from now on."""
 
     def changing(self, ctx: ToolCallContext, paths: Sequence[str]) -> AbstractAsyncContextManager[Keeping]:
         """Return a context manager: within it no other call changes these files (resolved paths) in any session of the same
