@@ -143,10 +143,11 @@ async def keep_receiving(
     expected: tuple[type[Exception], ...],
     wait_of: Callable[[Exception], float | None],
 ) -> None:
-    """Call ``receive`` until cancelled; a platform receives its messages in it.
+    """Call ``receive``, the function that receives a platform's messages, until cancelled.
 
-    If it raises, it is called again after ``wait_of(error)`` seconds, a time that the server may set; None: soon, then at growing
-    intervals. Errors other than ``expected`` are logged with a traceback; without this loop no message would arrive any more.
+    If it raises, it is called again after ``wait_of(error)`` seconds, a time that the server may set, or, if that is None, soon
+    and then at growing intervals. Errors other than ``expected`` are logged with a traceback; they don't end the loop, because
+    no message would arrive without it.
     """
     import asyncio
 

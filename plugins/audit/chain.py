@@ -19,11 +19,11 @@ START = "0" * 64
 """Digest before the first line."""
 _TAIL = 65_536
 TORN = "torn"
-"""Event of the line after one that a killed process, or a full disk, left unfinished."""
+"""Event of a line that follows an unfinished one, which a killed process or a full disk left."""
 
 
 class Broken(Exception):
-    """The end of the file is not what was written."""
+    """The end of the file is not the data that was written last."""
 
 
 class Chain:

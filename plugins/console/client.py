@@ -1,4 +1,4 @@
-"""``toolcrib console``: the terminal's side."""
+"""``toolcrib console``: the client in the terminal."""
 
 from __future__ import annotations
 

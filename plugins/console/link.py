@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import socket
 
 _TAKEN_SECONDS = 5.0
-"""Seconds that a terminal waits at its end for the gateway to take its last message."""
+"""Seconds that a closing terminal waits for the gateway to take its last message."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 
 
 class GatewayLink:
-    """A connection with a chat's lines. With ``lasts`` it reconnects, and sends messages again that were not taken."""
+    """A connection with a chat's lines. With ``lasts`` it reconnects, and resends messages that the gateway did not take."""
 
     def __init__(self, path: Path, chat: str, screen: ConsoleScreen, *, lasts: bool) -> None:
         self._path = path
@@ -88,13 +88,13 @@ class GatewayLink:
         self.send(id=number, text=text, reply_to=reply_to)
 
     async def drain(self) -> None:
-        """Wait until the gateway reads, if it is connected."""
+        """If the gateway is connected, wait until it reads."""
         if self._writer is not None:
             with contextlib.suppress(ConnectionError):
                 await self._writer.drain()
 
     async def run(self) -> None:
-        """Show the gateway's lines until the connection ends, or for ever if it lasts."""
+        """Show the gateway's lines until the connection ends, or forever with ``lasts``."""
         pause = _SHORTEST_PAUSE
         while True:
             begun = time.monotonic()
@@ -117,7 +117,7 @@ class GatewayLink:
 
     async def close(self) -> None:
         """Disconnect after the last message was taken, and report the messages that were not."""
-        if self._sent and self.is_connected:  # the gateway can check the sending process only while that runs
+        if self._sent and self.is_connected:  # the gateway can check the sender only while this process runs
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_taken.wait(), _TAKEN_SECONDS)
         self._screen.end_line()

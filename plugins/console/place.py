@@ -35,7 +35,7 @@ def socket_path(given: str = "") -> Path:
 
 
 def gateway_path() -> Path:
-    """Return the socket that the last gateway of the state folder recorded, wherever that is, else the usual one."""
+    """Return the socket that the last gateway of the state folder recorded, or the default one if none is recorded."""
     try:
         kept = (state_dir() / _RECORD).read_text()
     except (OSError, UnicodeDecodeError):
@@ -44,7 +44,7 @@ def gateway_path() -> Path:
 
 
 def record_path(path: Path) -> None:
-    """Record the gateway's socket for ``gateway_path``. A state folder that can't be written is no fault."""
+    """Record the gateway's socket for ``gateway_path``. Do nothing if the state folder can't be written."""
     with suppress(OSError):
         state_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = state_dir() / f"{_RECORD}-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""The gateway's side: each terminal that connects is its own chat, of the account that runs the terminal."""
+"""The platform in the gateway: each terminal that connects is a chat of its own, for the account that runs the terminal."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ConsoleConnection:
 
     @property
     def locked(self) -> str:
-        """The reason why this terminal can't decide, or "" if the passphrase was typed and the process is still there."""
+        """The reason why this terminal can't decide, or "" if the passphrase was typed and the process still runs."""
         if not self.is_unlocked:
             return _LOCKED if passphrase.is_set() else _unset()
         return "" if self.is_persons else _INSIDE

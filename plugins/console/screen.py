@@ -1,4 +1,4 @@
-"""The output of ``toolcrib console``: messages, also ones that grow, calls and notices."""
+"""The output of ``toolcrib console``: messages, including growing ones, calls and notices."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _LONG_PAUSE = 300.0
 _CONNECT_SECONDS = 60.0
 _LASTING_SECONDS = 5.0
 _MOST_WAITED = 30.0
-"""Seconds that the library itself may wait when the server asks for it; for longer waits the gateway waits."""
+"""Seconds that the library itself may wait when the server asks for it; if it asks for more, the gateway waits instead."""
 
 
 class DiscordClient(discord.Client):
@@ -47,7 +47,7 @@ class DiscordClient(discord.Client):
             member_cache_flags=discord.MemberCacheFlags.none(),
             chunk_guilds_at_startup=False,
             max_messages=None,
-            guild_ready_timeout=0.2,  # servers that arrive later are read then
+            guild_ready_timeout=0.2,  # servers that are reported later are read at that time
             max_ratelimit_timeout=_MOST_WAITED,
             proxy=proxy or None,
         )
@@ -84,7 +84,7 @@ class DiscordClient(discord.Client):
         finally:
             ws: DiscordWebSocket | None = self.ws
             if ws is not None and resumes and ws.session_id is not None:
-                where = {"gateway": ws.gateway} if is_open else {}  # else at the default address
+                where = {"gateway": ws.gateway} if is_open else {}  # otherwise it resumes at the default address
                 self._way = {"initial": False, "resume": True, "session": ws.session_id, "sequence": ws.sequence, **where}
             else:
                 self._way = {"initial": self._way.get("initial", False)}
@@ -100,7 +100,7 @@ class DiscordClient(discord.Client):
 
     async def close(self) -> None:
         """Close the connection and cancel its tasks."""
-        ready = getattr(self._connection, "_ready_task", None)  # of a connection that had just begun
+        ready = getattr(self._connection, "_ready_task", None)  # the task of a connection that has just begun
         await super().close()
         if ready is not None:
             ready.cancel()

@@ -30,7 +30,7 @@ def inbound_of(message: discord.Message, chat: Chat, me: int, roles: Iterable[in
     if message.type not in _WRITTEN:
         return None
     text, ours = message.content, [role.id for role in message.role_mentions if role.tags is not None and role.tags.bot_id == me]
-    for mention in (f"<@{me}>", f"<@!{me}>", *(f"<@&{role}>" for role in ours)):  # before a command, mostly
+    for mention in (f"<@{me}>", f"<@!{me}>", *(f"<@&{role}>" for role in ours)):  # usually a mention before a command
         text = text.removeprefix(mention).lstrip() if text.startswith(mention) else text
     files = tuple(_file(message, one) for one in message.attachments)
     if not (message.content or files):

@@ -270,5 +270,5 @@ def _view(out: Outbound) -> discord.ui.View | None:
     view = discord.ui.View(timeout=None)
     for one in out.buttons:
         view.add_item(discord.ui.Button(label=one.label[:80], custom_id=button_data(one, out.key, _DATA_BYTES)))
-    view.stop()  # presses come to us, and the library would keep each view forever
+    view.stop()  # we handle presses ourselves, and the library would keep each view forever
     return view

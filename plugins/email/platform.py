@@ -282,7 +282,7 @@ class EmailPlatform:
         return message_id
 
     async def _went(self, message_id: str) -> bool:
-        """Return whether a mail of ours was submitted: its copy arrives in our own mailbox with it or soon after. Raises
+        """Return whether a mail of ours was submitted: its copy arrives in our own mailbox at the same time or soon after. Raises
         NotSent.
         """
         try:

@@ -24,8 +24,8 @@ _SUBJECT = 200
 
 
 def id_of(out: Outbound, domain: str) -> str:
-    """Return the Message-ID of a message of ours, the same for each attempt. A question's later text without buttons has another
-    one.
+    """Return the Message-ID of a message of ours, the same for each attempt. When a question is shown again without buttons, it
+    gets a different one.
     """
     kind = "?" if out.buttons else "."
     digest = hashlib.sha256(f"{kind}{out.chat.key}\0{out.key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]

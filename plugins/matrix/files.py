@@ -1,4 +1,4 @@
-"""Download and upload of files, also of encrypted rooms, whose files the server can't read."""
+"""Download and upload of files, including those of encrypted rooms, which the server can't read."""
 
 from __future__ import annotations
 

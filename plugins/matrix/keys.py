@@ -214,8 +214,8 @@ class MatrixKeys:
         return {**found, "session_id": session.id, "device_id": self._machine.device_id, **related}
 
     async def _session_for(self, room: str, people: Collection[str], rules: Mapping[str, Any]) -> Any:
-        """Return the session of a room's next message. It is a new one if devices came or left, so that new devices can't read
-        earlier messages.
+        """Return the session of a room's next message. It is a new one if devices were added or removed, so that new devices
+        can't read earlier messages.
         """
         await self._look_up(people)
         machine = self._machine
@@ -296,7 +296,7 @@ class MatrixKeys:
 
 
 def lack_before() -> MatrixLack | None:
-    """Return why no keys can be opened, if that is known before a login; None also if matrix-nio itself is missing."""
+    """Return why no keys can be opened, if that is known before a login. Also return None if matrix-nio itself is missing."""
     return _NOT_INSTALLED if find_spec("nio") is not None and any(find_spec(name) is None for name in _LIBRARIES) else None
 
 
@@ -312,7 +312,7 @@ async def open_keys(server: MatrixServer, host: Host) -> MatrixKeys | MatrixLack
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     try:
         machine = _machine(account, device, path, key)
-    except Exception as error:  # nio raises anything: for another key, a damaged file
+    except Exception as error:  # nio may raise anything, for example for a wrong key or a damaged file
         raise ConfigError(
             f"the keys of the account's device in {path} can't be read with {SECRET}: restore its old value, or move the file "
             "away and create a new token"

@@ -22,7 +22,7 @@ _LONG_PAUSE = 300.0
 _AT_ONCE = 8
 _PAGE = 100
 _MOST = 5_000
-"""Limit of events that are fetched of one room after a long absence."""
+"""Limit of events that are fetched from one room after a long absence."""
 _STATE = ["m.room.member", "m.room.encryption", "m.room.name", "m.room.join_rules", "m.room.history_visibility"]
 _NOTHING = {"not_types": ["*"]}
 CONNECTION = (MatrixRefused, StoreFailed, OSError, TimeoutError)
@@ -83,7 +83,7 @@ class MatrixSync:
         client = self._server.client
         client.next_batch = since or ""  # else it would continue from there, even if earlier events were not taken
         found = await self._server.taken(client.sync(wait, self._filter, since))
-        if self._server.keys is not None:  # before the messages that need them
+        if self._server.keys is not None:  # keys first: the messages need them
             left = found.device_key_count.signed_curve25519 or 0
             await self._server.keys.take(found.to_device_events, found.device_list.changed, left)
         for event in found.account_data_events:
