@@ -103,7 +103,7 @@ def _references(
 
 def _fault(message: str, found: Json) -> str:
     """Return the message of an invalid schema; for an unknown type it lists the valid ones."""
-    if not isinstance(found, str) or "'anyOf'" not in message:  # in the meta-schema only ``type`` has it
+    if not isinstance(found, str) or "'anyOf'" not in message:  # in the meta-schema only ``type`` has anyOf
         return message[:300]
     alike = near(found, TYPES)
     return f"{found[:80]!r} is not a type" + (f"; did you mean {alike[0]!r}?" if alike else f": use {', '.join(TYPES)}")
@@ -186,7 +186,7 @@ class ArgumentCheck:
                     raise InvalidArguments(self._explain(checked))
         except RecursionError:
             raise InvalidArguments(_TOO_DEEP) from None
-        except ValueError as error:  # from the checker: the value cannot even be read
+        except ValueError as error:  # the checker raises it for a value that it cannot even read
             raise InvalidArguments(not_json(error)) from error
         for name in self._integers:
             value = checked.get(name)

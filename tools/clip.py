@@ -74,8 +74,8 @@ def clip_text(text: str, limit: int, full: str) -> str:
 def clip_data(value: Json, limit: int, spill: Callable[[str], str]) -> Json:
     """Return ``value``, or a clipped form of about ``limit`` characters of JSON text.
 
-    ``spill`` stores the whole text and returns words that say where. In a structure, long strings are clipped first; if that is
-    not enough, the result is a text of its two ends.
+    ``spill`` stores the whole text and returns a note with its location. In a structure, long strings are clipped first. If
+    that is not enough, the result is the head and the tail of its text.
     """
     if isinstance(value, str):
         return value if len(value) <= limit else clip_text(value, limit, spill(value))
@@ -90,7 +90,7 @@ def clip_data(value: Json, limit: int, spill: Callable[[str], str]) -> Json:
 
 
 def whole_text(value: Json) -> str:
-    """Return a result's whole text, readable for users and models."""
+    """Return a result's whole text, readable by users and models."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
 
@@ -123,7 +123,7 @@ def _new_file(folder: Path, name: str) -> tuple[Path, int]:
 
 
 def spill_to(folder: Callable[[], Path], call_id: str) -> Callable[[str], str]:
-    """Return a spill function that writes ``<folder>/<call id>.txt``, readable for its owner only.
+    """Return a spill function that writes ``<folder>/<call id>.txt``, readable only by its owner.
 
     A full disk loses the file, never the result.
     """

@@ -272,7 +272,7 @@ def _account(uid: int) -> str:
     for is_last in (False, True):
         try:
             return pwd.getpwuid(uid).pw_name
-        except KeyError:  # also if no files can be opened
+        except KeyError:  # it may also mean that no files can be opened
             if not is_last and (short := shortage()):
                 raise OSError(errno.EMFILE, short) from None
     return str(uid) if uid != os.getuid() else "me"

@@ -40,7 +40,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
     traits = Traits(
         max_chars=1_900, edit_seconds=1.2, max_edits=40, buttons=True, idempotent=True, max_file_bytes=_UPLOAD, per_second=20.0
     )
-    cannot_be_sent = (FileNotFoundError, PermissionError, ValueError)  # a file that is gone, an id of another platform
+    cannot_be_sent = (FileNotFoundError, PermissionError, ValueError)  # such as a missing file, or an id of another platform
 
     def __init__(self, name: str, host: Host, **more: Any) -> None:
         super().__init__(name, host, **more)

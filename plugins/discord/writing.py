@@ -33,7 +33,7 @@ def discord_of_plain(text: str) -> str:
     text = without_controls(text)
     code = without_fences(text)
     if len(code) > CHARS - 8:
-        code = text.replace("`", "\u02cb")  # mostly a text of backticks only: the replacement looks the same
+        code = text.replace("`", "\u02cb")  # usually the text is only backticks: the replacement looks the same
     return f"```\n{code}\n```"
 
 

@@ -134,7 +134,7 @@ class ImapMailbox:
     async def close(self) -> None:
         """End the connection. Never raises."""
         client = self._client
-        if client._idle_waiter is not None:  # else its timer outlives the connection
+        if client._idle_waiter is not None:  # otherwise its timer would outlive the connection
             client._idle_waiter.cancel()
         left = [*client.tasks, *client.protocol.tasks, client._client_task]
         for task in left:

@@ -275,7 +275,7 @@ class EmailPlatform:
         try:
             files = [await asyncio.to_thread(file.path.read_bytes) for file in out.files]
             raw = await asyncio.to_thread(mail_of, out, ours, message_id, link, files)
-        except (OSError, ValueError) as error:  # a file that is gone, an invalid address
+        except (OSError, ValueError) as error:  # such as a missing file, or an invalid address
             raise_passing(error)
             raise NotSent(f"it can't be sent as a mail: {type(error).__name__}", for_good=True) from error
         await submit(self._smtp, ours, out.chat.id, raw)

@@ -319,7 +319,7 @@ class IrcLink:
                         break
                     await self.send(f"PRIVMSG {target} :{line}")
                 now = whose
-                if account:  # which confirms the lines too
+                if account:  # the answer also confirms the lines
                     now = await self.whois(target, anew=True)
                 else:
                     await self.confirmed()

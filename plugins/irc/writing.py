@@ -38,7 +38,7 @@ def _cut(line: str, most: int) -> Iterator[str]:
     data = line.encode("utf-8", "replace")
     while len(data) > most:
         at = most
-        while data[at] & 0xC0 == 0x80:  # inside a character
+        while data[at] & 0xC0 == 0x80:  # never cut inside a character
             at -= 1
         blank = data.rfind(b" ", most // 2, at + 1)
         at = blank if blank > 0 else at

@@ -237,7 +237,7 @@ class MatrixKeys:
             await self._send(ENCRYPTED, body["messages"])
             machine.outbound_group_sessions[room].users_shared_with.update(devices)
         session = machine.outbound_group_sessions[room]
-        session.shared = True  # also if no other device is in the room
+        session.shared = True  # even if no other device is in the room
         most = rules.get("rotation_period_msgs")
         if isinstance(most, int) and 0 < most < session.max_messages:
             session.max_messages = most

@@ -77,7 +77,7 @@ class MatrixServer:
                 password = host.secret("MATRIX_PASSWORD")
             except ConfigError:
                 raise ConfigError(f"{no_token}; or MATRIX_PASSWORD, to log in with it") from None
-            client.device_id = await host.recall(place)  # else each start leaves a device behind
+            client.device_id = await host.recall(place)  # otherwise each start would leave a device behind
             await self.taken(client.login(password, device_name="toolcrib"))
             await host.keep(place, client.device_id)
         try:

@@ -81,7 +81,7 @@ class MatrixSync:
         """Receive once, and return the next position. On the very first start, no earlier message is taken."""
         wait = self._wait if since else 0
         client = self._server.client
-        client.next_batch = since or ""  # else it would continue from there, even if earlier events were not taken
+        client.next_batch = since or ""  # or it would continue from its own position, even if earlier events were not taken
         found = await self._server.taken(client.sync(wait, self._filter, since))
         if self._server.keys is not None:  # keys first: the messages need them
             left = found.device_key_count.signed_curve25519 or 0

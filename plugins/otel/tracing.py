@@ -20,7 +20,9 @@ from .exporting import CLOSE_SECONDS, Exporting
 _log = logging.getLogger(__name__)
 SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
 _PROVIDERS = {"gemini": "gcp.gemini", "chat": "openai", "responses": "openai", "text": "openai"}
-"""Provider names in the conventions, for wires that we name differently: the inventor of the wire, whatever server answers."""
+"""Provider names of the conventions, for wires that we name differently. They name the inventor of the wire, whichever server
+answers.
+"""
 _MOST_OPEN = 10_000
 _MOST_TEXT = 20_000
 _Key = tuple[str, ...]

@@ -80,7 +80,7 @@ class SlackSocket:
     def __init__(
         self, client: AsyncWebClient, app_token: str, me: str, event: Taking, action: Taking, begun: Callable[[], None]
     ) -> None:
-        async def authorize(**_: Any) -> AuthorizeResult:  # without a request, so that messages keep their order
+        async def authorize(**_: Any) -> AuthorizeResult:  # sends no request, so that messages keep their order
             return AuthorizeResult(enterprise_id=None, team_id=None, bot_user_id=me, bot_token=client.token)
 
         self._event, self._action, self._begun = event, action, begun

@@ -126,7 +126,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
     async def _answer(self, query_id: str, line: str) -> None:
         from telegram.error import TelegramError
 
-        with contextlib.suppress(TelegramError):  # mostly too late, and the message itself shows the result
+        with contextlib.suppress(TelegramError):  # usually it is too late, and the message itself shows the result
             await self._api.answer_callback_query(query_id, text=line[:_LINE] or None, show_alert=bool(line))
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
@@ -165,7 +165,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
             return await self.send(replace(out, chat=replace(out.chat, id=str(error.new_chat_id))))
         except TelegramError as error:
             raise not_sent(error, is_partly_shown=bool(shown)) from error
-        except (OSError, ValueError) as error:  # a file that is gone, an id of another platform
+        except (OSError, ValueError) as error:  # such as a missing file, or an id of another platform
             raise_passing(error)
             raise NotSent(str(error), for_good=True) from error
 
@@ -187,7 +187,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
         where["message_thread_id"] = int(out.chat.thread) if out.chat.thread else None
         if out.reply_to.isdecimal():
             form["reply_parameters"] = ReplyParameters(int(out.reply_to), allow_sending_without_reply=True)
-        if is_long:  # because of characters that count twice; a file keeps all of the text
+        if is_long:  # some characters count twice; a file keeps all of the text
             form |= {"filename": "message.txt", "caption": html_of_plain(f"{out.text[:200]} …")}
             shown.append(await self._api.send_document(document=out.text.encode("utf-8", "replace"), **where, **form))
         elif text.strip():

@@ -35,7 +35,7 @@ class _TokenTransport(httpx.AsyncHTTPTransport):
 
 def bot_of(token: str, base_url: str, proxy: str) -> Bot:
     """Return a bot that connects to ``base_url``, through ``proxy`` or the environment's proxy."""
-    warnings.filterwarnings("ignore", ".*`retry_after`", PTBDeprecationWarning)  # the library's own use of it warns
+    warnings.filterwarnings("ignore", ".*`retry_after`", PTBDeprecationWarning)  # the library itself causes the warning
     url = httpx.URL(base_url)
     proxy = proxy or ("" if proxy_bypass(url.host) else getproxies().get(url.scheme, ""))
 

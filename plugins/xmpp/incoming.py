@@ -118,7 +118,7 @@ def _files(stanza: Element) -> Iterator[Attachment]:
 
 
 def _without_quote(stanza: Element, body: str) -> str:
-    """Return the body without the part that a reply repeats of the message that it answers."""
+    """Return the body of a reply without its quotation of the answered message."""
     for fallback in stanza.findall(f"{_FALLBACK}fallback"):
         part = fallback.find(f"{_FALLBACK}body")
         if fallback.get("for") == _REPLY and part is not None:

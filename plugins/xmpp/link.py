@@ -123,7 +123,7 @@ class XmppLink:
 
     def _end(self, why: str) -> None:
         self._is_up = False
-        self.client.cancel_connection_attempt()  # it would reconnect by itself, and send its queues
+        self.client.cancel_connection_attempt()  # otherwise the library would reconnect by itself, and send its queues
         if not self._began.done():
             self._began.set_exception(XmppLost(why))
         if not self.lost.done():

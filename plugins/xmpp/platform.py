@@ -177,7 +177,7 @@ class XmppPlatform:
             self._queue.get_nowait()  # the archive has it
         await self._begin_at(link.account)
         link.client.send_presence()
-        await link.ping()  # from here on stanzas reach us at once: an invitation is in no archive
+        await link.ping()  # from now on the server sends stanzas at once; no archive has invitations
         await asyncio.gather(*(self._join(link, room) for room in self._rooms))
 
     async def _join(self, link: XmppLink, room: str) -> bool:
@@ -220,7 +220,7 @@ class XmppPlatform:
         await self._host.keep("places", self._places)
 
     async def _catch_up(self, archive: str) -> None:
-        """Take what an archive has after the last taken message. Raises StoreFailed, XmppLost."""
+        """Take the messages that an archive has after the last taken one. Raises StoreFailed, XmppLost."""
         from slixmpp.exceptions import IqError
 
         link = self._up
@@ -232,7 +232,7 @@ class XmppPlatform:
                 if error.condition != "item-not-found" or not place:
                     _log.warning("the archive of %s can't be read: %s", Chat(archive), error.condition)
                     return
-                self._places[archive] = ""  # it was deleted there, like all before it
+                self._places[archive] = ""  # the message was deleted there, like all earlier ones
                 continue
             except XmppSilent as error:
                 _log.warning("the archive of %s can't be read: %s", Chat(archive), error)
@@ -279,7 +279,7 @@ class XmppPlatform:
         link = self._up
         sender, _, nick = stanza.get("from", "").partition("/")
         if archive == link.account:
-            is_room = sender in link.rooms or stanza.find(f"{MUC_USER}x") is not None  # a private message has no known author
+            is_room = sender in link.rooms or stanza.find(f"{MUC_USER}x") is not None  # private messages have no known author
             return _Came(stanza, archive, known_as, "" if is_room or sender == link.account else sender)
         if is_live:
             user = link.rooms.get(archive, {}).get(nick, "")

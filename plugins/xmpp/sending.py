@@ -101,7 +101,7 @@ class XmppSender:
         if out.text.strip() or not out.files:
             body, replaces = body_of(out, nicks), out.edits
             is_shown = not out.edits and await self._is_shown(out, ours)
-            if is_shown and out.is_again:  # perhaps with another text
+            if is_shown and out.is_again:  # the shown text may differ
                 replaces = ours
             if replaces or not is_shown:
                 this = stanza_id(out.key, replaces, body) if replaces else ours

@@ -15,8 +15,8 @@ SLACK = 300.0
 class Deadlines:
     """Watches the grants that one process sees. Thread-safe.
 
-    ``wall`` returns Unix seconds, ``ticks`` seconds of a monotonic clock. The caller must revoke a grant that is over, so that it
-    stays over in every process, even if a clock is set back later.
+    ``wall`` returns Unix seconds, ``ticks`` seconds of a monotonic clock. The caller must revoke an expired grant, so that it
+    stays expired in every process, even if a clock is set back later.
     """
 
     def __init__(

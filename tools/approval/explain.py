@@ -21,7 +21,7 @@ class Judge:
         self.setting = setting
 
     def examine(self, command: str, cwd: str, *, files: bool = True) -> Examined:
-        """Judge a command. ``files``: read scripts and links on this machine as the judge needs them. Raises nothing."""
+        """Judge a command. ``files``: read scripts and links on this machine as the judge needs them. Never raises."""
         from tools.judge.detect import examine
 
         if not files:

@@ -105,7 +105,7 @@ class ApprovalGate:
         except (OSError, EnvironmentFailed):
             home = ""  # unavailable: the call fails in the environment, and the next one asks again
         setting = replace(case.policy.setting, home=home)
-        # A command that is harmless with another home need not be so with this one.
+        # A command that is harmless with another home may be harmful with this one.
         return await self._looked_up(case._replace(policy=replace(case.policy, setting=setting, harmless=Harmless())))
 
     async def _looked_up(self, case: _Case) -> Decision | None:

@@ -106,7 +106,9 @@ def _is_below(grant: Grant, finding: Finding, cwd: str) -> bool:
 
 
 def _says_the_same(grant: Grant, finding: Finding) -> bool:
-    """Return whether the settings are unchanged since the grant was given. A plain-text permanent grant is bound to none."""
+    """Return whether the settings are unchanged since the grant was given. A plain-text permanent grant is not bound to any
+    settings.
+    """
     if not finding.settings:
         return True
     said = {path: says for path, says in grant.links if says.startswith(DIGEST)}
@@ -253,4 +255,4 @@ def _from_text(text: str, root: str, example: str) -> Grant:
             f" write it as {example}"
         )
     grant = new_grant("always", ALWAYS_KEY, root, argv=argv, by="config.yaml")
-    return replace(grant, id=hashlib.sha256(f"text {grant.id}".encode()).hexdigest()[:32])  # not that of a full entry
+    return replace(grant, id=hashlib.sha256(f"text {grant.id}".encode()).hexdigest()[:32])  # not the id of a full entry

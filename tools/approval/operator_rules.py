@@ -295,7 +295,9 @@ def _name_pattern(tool: str) -> re.Pattern[str]:
 
 
 def _from_glob(glob: str, across: str) -> str:
-    """Return the glob as a regular expression. ``across``: what only ``**`` crosses; "" if ``*`` matches anything."""
+    """Return the glob as a regular expression. ``across``: the separator that only ``**`` matches; "" if ``*`` matches
+    anything.
+    """
     one = f"[^{across}]" if across else "."
     made = {"**/": "(?:.*/)?", "**": ".*", "*": f"{one}*", "?": one}
     return "".join(made.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*|\?)", glob))

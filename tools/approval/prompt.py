@@ -1,4 +1,4 @@
-"""Text of an approval prompt: what an approval covers, written so that none of it can look like toolcrib's own lines.
+"""Text of an approval prompt: what an approval covers, written so that no foreign text can look like toolcrib's own lines.
 
 Only the quoted call keeps its line breaks; all other foreign text is on one line. ``physical`` breaks lines at the terminal's
 width, because the terminal would break them without a bar. ``str(prompt)`` is the same text for other interfaces, such as a chat

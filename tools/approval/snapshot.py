@@ -82,7 +82,9 @@ class GatheredFiles:
         return frozenset(name for name, text, before, now in given if now == text or (now != before and may_be_made(now, text)))
 
     def is_inside(self, path: str) -> bool:
-        """Return whether a path is in the workspace or a temporary folder, links followed; False until ``gather`` has checked."""
+        """Return whether a path is in the workspace or a temporary folder, after following links; False until ``gather`` has
+        checked.
+        """
         return any(under(path, folder) for folder in self._inside) and self.real(path) == path and path in self._real
 
     def is_new(self, path: str) -> bool:

@@ -25,7 +25,7 @@ _REFUSED = "outside: no command runs outside the sandbox here (sandbox.outside i
 
 
 def is_elsewhere(where: str) -> bool:
-    """Return whether an environment with this name is not this machine, inside or outside its sandbox."""
+    """Return whether the environment with this name is elsewhere: neither this machine nor its sandbox."""
     return bool(where) and where not in HERE
 
 

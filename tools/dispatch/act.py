@@ -86,7 +86,7 @@ async def _handled(current: CallInProgress) -> ToolResult:
     if seconds is None and (is_async or current.offload):
         seconds = scope.limits.handler_seconds
     task = _task(current)
-    current.ctx.used_environment = False  # only the handler's use counts, not that of effects and gates
+    current.ctx.used_environment = False  # only use by the handler counts, not by effects and gates
     try:
         value = _invoked(current, invoke, None if is_async else seconds)
         if type(value) not in PLAIN:
@@ -133,7 +133,7 @@ def _invoked(current: CallInProgress, invoke: Callable[..., Any], seconds: float
 
 
 def _raised(current: CallInProgress, error: BaseException) -> ToolResult:
-    if isinstance(error, LeaseLost):  # its changes to the state no longer count
+    if isinstance(error, LeaseLost):  # the changes to the state no longer count
         raise error
     name = current.call.name
     if isinstance(error, EnvironmentFailed):  # the handler did not handle it

@@ -48,7 +48,7 @@ async def take(current: CallInProgress, said: Iterable[tuple[str, object]]) -> N
 
 
 async def run_later(calls: Sequence[CallInProgress]) -> None:
-    """Run the actions scheduled for when the results of these calls are complete. An interrupt stops them."""
+    """Run the actions that plugins scheduled to follow the results of these calls. An interrupt stops them."""
     if not any(current.later for current in calls):
         return
     scope = calls[0].scope
@@ -67,7 +67,7 @@ async def run_later(calls: Sequence[CallInProgress]) -> None:
 
 async def _run_each(calls: Sequence[CallInProgress]) -> None:
     for current in calls:
-        current.inline = False  # a loop drives it from here
+        current.inline = False  # from here on a loop drives the call
         for plugin, action in current.later:
             try:
                 await limited(_done(action), current.scope.limits.gate_seconds)

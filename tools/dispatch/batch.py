@@ -325,7 +325,7 @@ class _Batch:
             return
         found = await self.scope.tickets.of_call(known.session_id, item.call.id)
         if found and (known.status is ToolCallStatus.SUSPENDED or found[-1].state in ("approved", "denied")):
-            item.tickets = (found[-1].ticket.id,)  # also of a call that starts again: a given answer counts
+            item.tickets = (found[-1].ticket.id,)  # even if the call starts again: an answer that was given counts
             return
         for record in found:  # a call that starts again asks with a new ticket
             if record.state == "pending":
@@ -370,7 +370,7 @@ def _was_broken_off(known: CallRecord) -> bool:
 
 
 def _has_effects(record: TicketRecord) -> bool:
-    """Return whether the call may run by this ticket: not if it is denied, nor if the answer itself is the result."""
+    """Return whether the call may still run: False if the answer to this ticket denies it, or is itself the result."""
     if record.answer is None:
         return True
     return not is_refusal(record.answer) and record.ticket.resume_mode != "use_as_result"

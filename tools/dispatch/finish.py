@@ -1,4 +1,4 @@
-"""transform -> redact -> clip -> record -> post: observers see the result as it leaves."""
+"""transform -> redact -> clip -> record -> post: observers see the final result."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def _bounded(current: CallInProgress, result: ToolResult) -> tuple[ToolRes
         data = scope.redactor.data(data)
         text = data if isinstance(data, str) else encode(data)
     if len(text) > limit:
-        from tools.artifacts import keep_text  # few results are so long
+        from tools.artifacts import keep_text  # imported here, because few results are so long
 
         full = await keep_text(scope, whole_text(data), current.call.id)
         data = clip_data(data, limit, lambda whole: full)

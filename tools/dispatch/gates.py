@@ -127,8 +127,8 @@ async def ask_gates(current: CallInProgress) -> list[tuple[Hook, object]]:
 def first_answers(current: CallInProgress, heard: Iterator[object] = _UNHEARD) -> list[tuple[Hook, object]]:
     """Return each gate's immediate answer, or its awaitable or exception. An empty list means that no gate objects.
 
-    Weighing is a separate function: since gates seldom object, the usual call then needs no coroutine for them. ``heard`` has the
-    answers from a worker thread; a gate without one there fails.
+    Weighing is a separate function: since gates seldom object, the usual call then needs no coroutine for them. ``heard`` has
+    the answers from a worker thread; a gate whose answer is missing there fails.
     """
     answers: list[tuple[Hook, object]] = []
     for gate in current.plan.hooks.of("tool_gate"):
@@ -152,7 +152,7 @@ async def _weigh(current: CallInProgress, answers: list[tuple[Hook, object]]) ->
                 said.append((gate.plugin, Block(f"the gate {gate.plugin!r} returned {_misshape(decision)}")))
     finally:
         for _, answer in answers:
-            if inspect.iscoroutine(answer):  # one that an interrupt skipped
+            if inspect.iscoroutine(answer):  # a coroutine that an interrupt skipped
                 answer.close()
     return strongest(said) if said else None
 
@@ -164,7 +164,7 @@ async def _settled(current: CallInProgress, gate: Hook, answer: object) -> objec
         if isinstance(answer, BaseException):
             raise answer
         decision = await current.await_value(answer, seconds)
-        if gate.plugin != APPROVAL and time.monotonic() - begun > seconds:  # it blocked the loop, and with it the timer
+        if gate.plugin != APPROVAL and time.monotonic() - begun > seconds:  # the gate blocked the loop, and thus the timer
             raise TimeoutError(LIMIT)
         return decision
     except TimeoutError:
@@ -203,7 +203,7 @@ def _misshape(decision: object) -> str:
 async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
     """Ask for an answer now. Without an asker, after an error or for an answer to another question, the answer is a denial.
 
-    Return None if the asker leaves it to an absent user, and the call may wait.
+    Return None if the asker gives no answer now, and the call may wait for one.
     """
     scope = current.scope
     if scope.asker is None:

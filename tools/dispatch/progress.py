@@ -37,7 +37,7 @@ PLAIN = frozenset({str, dict, list, tuple, int, bool, type(None), SetResult, Sus
 """Common types that are not awaitable. Asking ``inspect`` would take longer than everything else here."""
 
 SUCCESS, PENDING = ToolStatus.SUCCESS, ToolStatus.PENDING
-"""Members for every call: Python 3.11 needs a tenth of a microsecond to find one in its class."""
+"""Enum members that every call uses: Python 3.11 needs a tenth of a microsecond to look up one in its class."""
 
 LIMIT = "toolcrib: time limit"
 """The only argument of toolcrib's own TimeoutError, which distinguishes it from the awaited object's."""
@@ -97,7 +97,7 @@ class CallInProgress:
     wrote: Mapping[tuple[StateScope, str], int] | None = None
     """The versions of the state that it wrote itself."""
     own: Mapping[str, Any] | None = None
-    """The values of its own keys from before it waited."""
+    """The values that its own keys had before it waited."""
     later: Sequence[tuple[str, Callable[[], object]]] = ()
     """Actions that plugins (by name) scheduled for when the results are complete; see ``after.run_later``."""
     plan: Plan = field(init=False)

@@ -101,7 +101,7 @@ class CallSnapshots(Protocol):
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False, match_args=False)  # more methods would be compiled at each start
 class CallScope:
-    """A session's side of the dispatcher. It owns its environment and its spill folder, so the caller must ``close`` it.
+    """A session as the dispatcher sees it. It owns its environment and its spill folder, so the caller must ``close`` it.
 
     ``granted`` names the tools that may be called, None for all. Without an ``asker`` a ticket is denied at once, unless
     ``suspends`` is set and the answer comes later through ``Dispatcher.resume``. ``handlers`` run the agent-loop tools.
@@ -159,9 +159,9 @@ class CallScope:
         """Tickets that a user is being asked about."""
         self._resuming: set[str] = set()
         self.unrecorded: list[ExecutedCall] = []
-        """Calls whose end the ledger could not take; see ``record_again``."""
+        """Calls whose end the ledger could not record; see ``record_again``."""
         self.said_of_store = ""
-        """Text of the store's error that was logged last, until the ledger takes something again."""
+        """Text of the store's error that was logged last, until the ledger accepts a write again."""
         self.cancelled = False
         self.calls: list[None] = []
         """Contains one None for each running call. The owner may close the scope only while this is empty."""

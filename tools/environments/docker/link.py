@@ -149,7 +149,7 @@ class DockerLink(Link):
 
     def news(self) -> str:
         """Return, once, what the session must know about a reused container; "" if there is nothing."""
-        said, self._news = self._news, ""  # without the lock, which a call that waits for the engine holds
+        said, self._news = self._news, ""  # not under the lock: a call that waits for the engine holds it
         return said
 
     def _made(self, client: docker.DockerClient) -> Container:
@@ -181,7 +181,7 @@ class DockerLink(Link):
         return self._patiently(lambda: self._open(argv))
 
     def _patiently(self, work: Callable[[], Result]) -> Result:
-        try:  # the limit applies while closing, even if the wait that hung was cancelled only just now
+        try:  # the limit applies while closing, even right after a hanging wait was cancelled
             return self._patience.wait(work, _LAST if self._leaves else None)
         except TimeoutError as error:
             raise unanswered(self._address, error) from error
@@ -311,7 +311,7 @@ class DockerLink(Link):
 
         container = self._container
         if container is not None:
-            with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):  # then it counts as lost
+            with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):  # it counts as lost then
                 self._knock()
                 container.reload()
                 return _pause(container) if container.status == "paused" else ""

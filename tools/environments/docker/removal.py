@@ -40,7 +40,7 @@ class Removals:
         """Remove a container in the background. ``may_come``: the engine was asked to create it and did not answer."""
         with self._lock:
             self._left.append(_Doomed(container, engine_of(host), time.monotonic() + _SOUGHT if may_come else 0.0))
-            if self._thread is None or not self._thread.is_alive():  # as after a fork
+            if self._thread is None or not self._thread.is_alive():  # a fork has no threads
                 self._thread = threading.Thread(target=self._work, name="docker-removal", daemon=True)
                 self._thread.start()
 
