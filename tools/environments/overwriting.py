@@ -28,7 +28,7 @@ def beside(name: str) -> str:
 
 
 def beside_of(name: str, names: Iterable[str]) -> list[str]:
-    """Return the files in ``names`` with a new content of the file ``name`` whose old content is beside them."""
+    """Return those of ``names`` that hold new content of the file ``name``, if its old content is beside them."""
     known = set(names)
     return [each for each in sorted(known) if f"{each}{OLD}" in known and _is_beside(name, each)]
 

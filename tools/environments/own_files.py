@@ -57,7 +57,7 @@ class OwnFiles:
     def leads_to(self, path: str, found: os.stat_result | None = None, root: str = "") -> str:
         """Return the own file's name if ``path`` (absolute, links resolved) is another name of that file, else ``path``.
 
-        ``found``: the stat result of the opened file; if None, the path is looked up below the folder ``root``. Raises nothing.
+        ``found``: the stat result of the opened file; if None, the path is looked up below the folder ``root``. Never raises.
         """
         if not self._roots:
             return path

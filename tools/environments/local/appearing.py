@@ -25,7 +25,7 @@ class AppearingPaths:
         self._sockets = sockets
         self._folders = sorted({os.path.dirname(path) for path in paths})  # noqa: PTH120 - strings, which take little memory
         self._quiet: _Mark | None = None
-        """State of the folders when no path showed contents. None can show any until one of the folders changes."""
+        """State of the folders when no path showed contents. No path can show contents until one of the folders changes."""
         self._look_again = 0.0
 
     def found(self, view: str) -> list[str]:

@@ -87,7 +87,7 @@ def write_in_place(parent: int, name: str, fd: int, data: bytes, facts: Facts) -
     """Overwrite the open file ``name`` of the folder ``parent``, and return the metadata that was lost. Raises OSError.
 
     Space is allocated first. If writing fails, the old content and modification time are restored. Both contents are stored
-    beside the file meanwhile, because a killed process leaves it half written.
+    beside the file meanwhile, because a killed process may leave it half written.
     """
     found = os.fstat(fd)
     before = read_all(fd)

@@ -33,11 +33,12 @@ _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 class GitGuard:
     """Guard of the git folders below the writable ``folders`` (absolute, links resolved). The caller may add folders.
 
-    Call ``accept_current`` before a command, unless another still runs, whose changes are not the user's. Call ``put_back``
-    after each command. With a folder ``copies``, each configuration in a ``.git`` directly in ``folders``, which the sandbox
-    pins, gets a private copy there. ``links`` lists the copies that are not mounted yet. The sandbox mounts a link to the copy
-    over the configuration and reports it to ``mounted``. From then on commands write to the copy, and the user's git never reads
-    what is not merged. ``inner`` is the path of ``copies`` in the sandbox. Not safe for use from several threads at once.
+    Call ``accept_current`` before a command, unless another command still runs, because its changes are not the user's. Call
+    ``put_back`` after each command. With a folder ``copies``, each configuration in a ``.git`` directly in ``folders``, which
+    the sandbox pins, gets a private copy there. ``links`` lists the copies that are not mounted yet. The sandbox mounts a link
+    to the copy over the configuration and reports it to ``mounted``. From then on commands write to the copy, and the user's
+    git never reads what is not merged. ``inner`` is the path of ``copies`` in the sandbox. Not safe for use from several
+    threads at once.
     """
 
     def __init__(self, folders: Sequence[str], copies: str = "", inner: str = "") -> None:
@@ -52,9 +53,7 @@ class GitGuard:
         self._walk_again = 0.0
 
     def links(self) -> list[tuple[str, str]]:
-        """Return pairs of a configuration and its private copy, for each link that is not mounted. The link lies beside
-        the copy.
-        """
+        """Return pairs of a configuration and its private copy, for each link that is not mounted. The link is beside the copy."""
         return [(config, copy.path) for config, copy in self._links.items() if not copy.is_mounted]
 
     def mounted(self, config: str) -> None:
@@ -162,7 +161,7 @@ class GitGuard:
             path = stack.pop()
             try:
                 facts = os.lstat(path)
-                mark = (facts.st_ino, facts.st_ctime_ns)  # which no program can set
+                mark = (facts.st_ino, facts.st_ctime_ns)  # ctime, which no program can set
                 known = self._seen.get(path)
                 if known is None or known[0] != mark:
                     known = (mark, *_entries_of(path))
@@ -207,7 +206,7 @@ class _Copy:
 
 
 class _Noted:
-    """A git folder as it was noted. Without ``folder`` it is a new one, and nothing in it is accepted."""
+    """A git folder as it was recorded. Without ``folder`` it is a new one, and nothing in it is accepted."""
 
     def __init__(self, folder: int | None = None) -> None:
         self.texts: dict[str, bytes | None] = dict.fromkeys((*_CONFIGS, "commondir"))

@@ -18,7 +18,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Limited(Protocol):
-    """Something that runs processes within limits."""
+    """An object that runs processes within limits."""
 
     def look_at_limits(self) -> None:
         """End the processes if they are at a limit."""

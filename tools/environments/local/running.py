@@ -119,7 +119,7 @@ class RunningCommand:
             self._waiter.wake()
 
     def _kill(self) -> None:
-        """Kill all processes of the command, and return when they are dead, so that the caller can rely on it."""
+        """Kill all processes of the command, and return when they are dead."""
         session = self._process.pid
         with self._lock:
             if self._process.poll() is None:

@@ -68,7 +68,7 @@ class Sandbox:
         self._process: subprocess.Popen[bytes] | None = None
         self._first = self._keeper = 0
         self._pidfds: tuple[int, ...] = ()
-        """Descriptors of its first process, which takes all others with it when it ends, and of the keeper."""
+        """Descriptors of the first process, whose end kills all others, and of the keeper."""
         self.reserved: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._is_at_limit, self._why_ended = False, ""
@@ -83,8 +83,8 @@ class Sandbox:
             while time.monotonic() < give_up and not os.path.lexists(f"{folder}/status"):
                 process = self._running()
                 assert process.stdin is not None  # noqa: S101 - it was given a pipe
-                with contextlib.suppress(BrokenPipeError):  # the sandbox has just ended: nothing ran, another one will do
-                    if process.stdin.write(f"{inner_folder}\n".encode()) is None:  # stopped keeper, full input
+                with contextlib.suppress(BrokenPipeError):  # the sandbox has just ended and nothing ran: start another
+                    if process.stdin.write(f"{inner_folder}\n".encode()) is None:  # the keeper was stopped, so its input is full
                         self._forget()
                 while time.monotonic() < give_up and self._lives() and not os.path.lexists(f"{folder}/status"):
                     found = self._find(folder)
@@ -334,7 +334,7 @@ class Sandbox:
         if self._reach is not None:
             self._reach.leave()
         for pidfd in self._pidfds:
-            with contextlib.suppress(ProcessLookupError):  # the first process takes all others with it
+            with contextlib.suppress(ProcessLookupError):  # the end of the first process kills all others
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         for pidfd in self._pidfds:
             is_readable(pidfd, 5)  # its shells must not be mistaken for living ones

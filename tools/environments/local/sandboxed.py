@@ -116,7 +116,7 @@ def is_readable(fd: int, wait: float = 0) -> bool:
 def is_dying(pid: int) -> bool:
     """Return whether the process is gone or dying: it may have received SIGKILL without having had time to die."""
     try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # several times for each command
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # called several times for each command
         try:
             fields = os.read(fd, 1024).rpartition(b")")[2].split()
         finally:

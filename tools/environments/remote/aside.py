@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs) -> Result:
     """Run ``work`` in its own thread. asyncio.to_thread shares few threads, so short work would wait for slow connections.
 
-    A result that arrives after a cancelled wait is closed, if it can be.
+    A result that arrives after a cancelled wait is closed, if it has a method ``close``.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
@@ -62,7 +62,7 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
     try:
         return await future
     except asyncio.CancelledError:
-        with lock:  # from here on the loop may end before it calls us
+        with lock:  # from now on the loop may end before it calls ``deliver``
             given_up.set()
         if not future.cancelled() and future.done() and future.exception() is None:  # the result arrived just now
             drop(future.result())

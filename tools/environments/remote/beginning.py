@@ -34,7 +34,7 @@ class RemoteBeginning:
         self._waiter = Waiter()
 
     async def wait_for(self, work: Coroutine[Any, Any, Result], drop: Callable[[Result], object] = lambda _: None) -> Result:
-        """Return or raise what ``work`` does. Raises NotBegun after cancelling ``work``.
+        """Return the result of ``work``, or raise its error. Raises NotBegun after cancelling ``work``.
 
         ``drop`` receives a result that arrives after the wait was cancelled.
         """

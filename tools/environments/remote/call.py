@@ -37,7 +37,7 @@ _TRIES = 20
 _BEGIN = 5.0
 """Maximum seconds to wait for the start of a command that must be ended."""
 _UNHEARD = 1.0
-"""Seconds of that wait after which the backend is asked whether anything runs there at all."""
+"""Seconds of that wait after which to check whether anything runs in the backend at all."""
 _FAIR, _BEGIN_MOST = 10, 20.0
 """Minimum attempts of a script that ends a command, even if each takes long, and the maximum seconds for them."""
 
@@ -104,7 +104,7 @@ class RemoteCommand:
 
     async def _end_if_it_runs(self) -> None:
         try:
-            if self._silent is not None:  # it was just found to be halted, so waiting for an answer is of no use
+            if self._silent is not None:  # nothing runs in the backend, so no answer can arrive
                 raise self._silent
             await self._end()
         except Halted as error:
@@ -193,7 +193,7 @@ class RemoteCommand:
     async def _do(self, script: str) -> ScriptResult:
         """Run a script that ends a command. Raises ChannelLost.
 
-        A host that is full of processes, often the very ones to end, may fail to start one now and succeed a moment later.
+        A host with too many processes, often those to end, may fail to start another one now and succeed a moment later.
         """
         begun, tries = self._loop.time(), 0
         while True:
@@ -302,9 +302,9 @@ class RemoteCommand:
     async def _tell(self, number: int, last: int, shells: int) -> processes.ProcessTable:
         """Signal processes. ``last``: only those born before that tick, or shortly after it. ``shells``: the shell's signal.
 
-        The shell's group is stopped meanwhile: a shell that waits for a process that then ends by itself forgets its own
-        interrupt. If such a process has just ended or started, the shell first continues briefly, unless it may be signalled
-        again (``simple``): then it is signalled now.
+        The shell's group is stopped meanwhile: otherwise, if the shell waits for a process that ends by itself, the shell
+        forgets its own interrupt. If such a process has just ended or started, the shell first continues briefly, unless it may
+        be signalled again (``simple``): then it is signalled now.
         """
         shell = self.shell_pid if not self.exchange.done else 0
         still = bool(shell) and number != signal.SIGKILL

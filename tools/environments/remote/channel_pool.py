@@ -28,9 +28,9 @@ _SCRIPT_LIMIT = 20.0
 _OPEN_LIMIT = 120.0
 """Seconds to create a container, or to make a connection. The backends have shorter limits for each step."""
 _UNHEARD = 1.5
-"""Seconds between two questions to the backend whether anything runs there at all."""
+"""Seconds between two checks whether anything runs in the backend at all."""
 _UNANSWERED = 3
-"""Number of such answers in a row that end the attempt. An engine that starts many containers at once gives some, too."""
+"""Number of failed checks in a row that end the attempt. Some fail too if an engine starts many containers at once."""
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL."""
@@ -74,7 +74,7 @@ class Keepers:
         self._scripts = 0
 
     async def awake(self) -> None:
-        """Wait until a running ``release_idle`` is over: a call that starts meanwhile would use channels that are about to
+        """Wait until a running ``release_idle`` has finished: a call that starts meanwhile would use channels that are about to
         close.
         """
         while self._rests:  # noqa: ASYNC110 - it may run in the loop of another thread
@@ -148,7 +148,7 @@ class Keepers:
             keeper.close()
             why = await why_lost(self.link)
             ended = error.__cause__.code if isinstance(error.__cause__, ChannelEnded) else None
-            # A host full of processes starts none either, and a bash that has answered before is not missing.
+            # A host with too many processes can't start bash either, and a bash that has answered before is not missing.
             self.bare = not why and not self.sessions and ended in _MISSING
             if self.bare:
                 raise NoBash(f"{oneshot.WHY.format(self.link.where)}; nothing was run") from error
@@ -173,7 +173,7 @@ class Keepers:
         return keeper
 
     async def _channel(self) -> Channel:
-        """Open a channel. Raises EnvironmentFailed, also if it takes long and nothing runs there."""
+        """Open a channel. Raises EnvironmentFailed, even before the limit if nothing runs there."""
         opening = asyncio.create_task(aside_within(_OPEN_LIMIT, self.link, self.link.open, ARGV))
         in_a_row = 0
         try:

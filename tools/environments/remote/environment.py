@@ -257,7 +257,7 @@ class RemoteEnvironment(RemoteState):
             self._notice = f"{why} {ON}"
 
     async def _broke(self, error: ChannelLost, known: str) -> EnvironmentFailed:
-        why = "" if isinstance(error, Halted) else await why_lost(self._link)  # a halted link was just asked
+        why = "" if isinstance(error, Halted) else await why_lost(self._link)  # the link was asked just now
         return EnvironmentFailed(f"{self._link.where} was lost: {why or error}; {known}")
 
     async def _not_begun(self, shell: RemoteShell, own: bool, cwd: str) -> EnvironmentFailed:
@@ -362,7 +362,7 @@ class RemoteEnvironment(RemoteState):
         outcome = await self.execute(ExecRequest(command, timeout=seconds_left(60.0)))
         if outcome.ended == "timeout":
             raise EnvironmentFailed(outcome.notice or f"{self._link.where} did not answer in time")
-        self._notice = f"{outcome.notice} {self._notice}"  # for the next caller
+        self._notice = f"{outcome.notice} {self._notice}"  # keep the notice for the next command
         return outcome
 
     async def close(self) -> None:

@@ -321,7 +321,7 @@ class RemoteFiles:
     async def _files_broke(self, error: ChannelLost, known: str) -> EnvironmentFailed:
         if isinstance(error, NeverBegan) and isinstance(error.__cause__, EnvironmentFailed):  # the host was asked just now
             return EnvironmentFailed(f"{error} ({known if known == _NOT_RUN else 'the file was not reached'})")
-        why = "" if isinstance(error, Halted) else await why_lost(self.__link)  # a halted link was just asked
+        why = "" if isinstance(error, Halted) else await why_lost(self.__link)  # the link was asked just now
         return EnvironmentFailed(f"{self.__link.where} was lost: {why or error}; {known}")
 
     def _raise(self, answer: ScriptResult, path: str) -> None:

@@ -10,7 +10,7 @@ from tools.environments.shell.driver import quote
 
 NAME = ".toolcrib-"
 SPARE = 'printf %40000s x >|"$_d/spare"'
-"""Script that reserves space for a shell's files, for when the disk is full later."""
+"""Script that reserves space for a shell's files, in case the disk is full later."""
 
 _RECORD = r"""
 _l=; { IFS= read -rd '' _l </proc/PID/stat; } 2>/dev/null; set -- ${_l##*) }

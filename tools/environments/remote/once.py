@@ -14,7 +14,7 @@ from tools.time_limit import seconds_left
 _STALL = 60.0
 """Seconds within which at least one byte must have moved."""
 _UNHEARD = 1.5
-"""Seconds without a byte after which the backend is asked whether anything runs there at all."""
+"""Seconds without a byte after which to check whether anything runs in the backend at all."""
 _LOOK = 0.005
 # The script reads a line first, so that no output comes before we listen. Its first line ends foreign output, such as a greeting
 # of the account's .bashrc; its last line shows that it ran to its end.
@@ -70,7 +70,7 @@ def run_once(
     except (ChannelEnded, ChannelBroken) as error:
         kind = NeverBegan if isinstance(error, ChannelEnded) and begin not in said["stdout"] else ChannelLost
         raise kind(str(error)) from error
-    except (OSError, ValueError) as error:  # it was closed meanwhile
+    except (OSError, ValueError) as error:  # the channel was closed meanwhile
         raise ChannelLost(f"the channel was closed ({error})") from error
     finally:
         channel.close()

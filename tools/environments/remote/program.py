@@ -22,7 +22,7 @@ from tools.environments.remote.channel import ChannelEnded, Link, Stream
 
 _CHUNK = 1 << 16
 _NOT_STARTED = (126, 127)
-"""Exit codes of a program that cannot start a command: bash is missing there, rather than the program."""
+"""Exit codes of a program that cannot start a command: bash is missing there, not the program itself."""
 _WHEN_MARKED = ("sh", "-c", 'read -r _ && exec "$@"', "sh")
 """Command line that executes another one after it has read a line. The program must not start others before it is marked as a
 session's, because only later children inherit the mark.
@@ -61,7 +61,8 @@ class ExecProgram(ABC):
         """Return the command line that runs ``command`` there, with its stdin, stdout and stderr."""
 
     def start(self) -> None:  # noqa: B027 - an existing container needs no start
-        """Start what commands run in. Called before the first command, and again after ``is_running`` returned False.
+        """Start the container or namespace that commands run in. Called before the first command, and again after
+        ``is_running`` returned False.
 
         It may block. Raises EnvironmentFailed, with the cause and the fix.
         """
@@ -71,13 +72,15 @@ class ExecProgram(ABC):
         return True
 
     def stop(self) -> None:  # noqa: B027 - as ``start``
-        """End what ``start`` made, and all that runs in it. Called at the end, perhaps twice, and also without ``start``."""
+        """End what ``start`` made, and all that runs in it. Called at the end, perhaps twice, even if ``start`` was not
+        called.
+        """
 
     def start_process(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Start a process for ``start`` that lasts, with the variables of commands. It should end when its input ends, as that
-        happens when toolcrib is killed.
+        """Start a lasting process, with the variables of commands. For use in ``start``. The process should end when its input
+        ends, which happens when toolcrib is killed.
 
-        Its stdin is a pipe, and its stdout is a pipe that has its stderr too. Raises OSError.
+        Its stdin is a pipe; its stdout and stderr share another one. Raises OSError.
         """
         return subprocess.Popen(
             list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -146,7 +149,7 @@ class ProgramLink(Link):
         return process
 
     def _failed(self, code: int, said: str) -> None:
-        """Record the message of a program that ended before its command had said anything."""
+        """Record the message of a program that ended before its command wrote anything."""
         if code not in _NOT_STARTED:
             self._reason = said or f"exit code {code}"
 

@@ -149,7 +149,7 @@ class RemoteShell:
             if data != before:
                 before, since = data, loop.time()
             elif loop.time() - since > _STUCK and (await beside(f"printf %9999s x >|{self.folder}/w")).status:
-                return False  # no more comes: the disk is full, or the folder is gone
+                return False  # no more data follows: the disk is full, or the folder is gone
             await asyncio.sleep(_PAUSE)
         return not self.owes
 

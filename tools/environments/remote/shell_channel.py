@@ -21,7 +21,7 @@ _TURN = 64
 _FULL = 0.001
 """Seconds until a full channel is tried again."""
 _UNHEARD = 1.5
-"""Seconds without a byte after which the backend is asked whether anything runs there at all."""
+"""Seconds without a byte after which to check whether anything runs in the backend at all."""
 
 
 class ChannelLost(Exception):
@@ -118,7 +118,7 @@ class Keeper:
                     elif loop.time() >= unheard:
                         await self.need_running()
                         unheard = loop.time() + _UNHEARD
-        except BaseException:  # also if cancelled: late output must not be mistaken for the next answer
+        except BaseException:  # even if cancelled: late output must not be mistaken for the next answer
             self.close()
             raise
         return ScriptResult(int(exchange.out.status), b"".join(parts), b"".join(faults))
@@ -169,7 +169,7 @@ class Keeper:
             for _ in range(_TURN):
                 if self.channel.read() is None:
                     return True
-        except (ChannelEnded, ChannelBroken, OSError, ValueError):  # the last two: it was closed meanwhile
+        except (ChannelEnded, ChannelBroken, OSError, ValueError):  # OSError, ValueError: the channel was closed meanwhile
             self.lost = True
             return False
         return True
@@ -181,7 +181,7 @@ class Keeper:
         except (ChannelEnded, ChannelBroken) as error:
             self.lost = True
             raise ChannelLost(str(error)) from error
-        except (OSError, ValueError) as error:  # it was closed meanwhile
+        except (OSError, ValueError) as error:  # the channel was closed meanwhile
             self.lost = True
             raise ChannelLost(f"the channel was closed ({error})") from error
 

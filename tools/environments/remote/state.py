@@ -190,7 +190,7 @@ class RemoteState(RemoteFiles):
         return shell is None
 
     async def _give_shell_back(self) -> bool:
-        """End the shell, with nothing else running meanwhile. Return False if a call has just started."""
+        """End the shell while no call runs. Return False if a call has just started."""
         with self._lock:
             shell = self._shell
             if self._inside or self._spawned or (shell is not None and shell.owes):

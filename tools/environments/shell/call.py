@@ -53,7 +53,7 @@ class ShellCommand:
         self.exited = False
         self.lost = False
         self.held: list[int] = []
-        """Read ends of streams that something left behind still writes to."""
+        """Read ends of streams that a leftover process still writes to."""
         self._shell = shell
         self._output = output
         self._begun = begun

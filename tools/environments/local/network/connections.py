@@ -142,7 +142,7 @@ class Tunnel:
 
     def __init__(self, one: socket.socket, other: socket.socket, mover: Mover, on_end: Callable[[Tunnel], None]) -> None:
         self._sockets, self._mover, self._on_end = (one, other), mover, on_end
-        self._rests: dict[socket.socket, bytes] = {}  # by the source: data that the target has not accepted yet
+        self._rests: dict[socket.socket, bytes] = {}  # data that the target has not accepted yet, by source
         self._has_ended: set[socket.socket] = set()
         self.used = time.monotonic()
         """Time of the last move of data."""

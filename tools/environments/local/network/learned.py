@@ -32,7 +32,7 @@ _LIMIT = "8"
 """Seconds after which a hanging package manager and its children are killed. All are asked at the same time."""
 _PIP = "from pip._internal.models.index import PyPI as index; print(index.url, 'https://' + index.file_storage_domain)"
 _NOWHERE = {"CARGO_HTTP_PROXY": "http://127.0.0.1:1", "CARGO_NET_RETRY": "0"}
-"""Variables that keep cargo from every host; its error message names the index."""
+"""Variables that keep cargo from contacting any host; its error message names the index."""
 _MANAGERS = {
     "npm": ("config", "get", "registry"),
     "go": ("env", "GOPROXY", "GOSUMDB"),

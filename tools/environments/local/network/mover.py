@@ -44,7 +44,7 @@ class Mover:
 
     @classmethod
     def shared(cls, regularly: Callable[[], None]) -> Mover:
-        """Return the shared thread for one more guard, whose function ``regularly`` it calls."""
+        """Return the shared thread for another guard. The thread calls the guard's function ``regularly``."""
         with cls._sharing:
             if cls._shared is None or cls._shared._owner != os.getpid():  # a fork has no threads
                 cls._shared = cls()
