@@ -14,7 +14,7 @@ MOST_CHOICES = 4
 
 
 def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """Return PENDING with a ticket whose answer, a text, becomes the result. Choices are suggestions: any text is a valid answer.
+    """Return PENDING with a ticket whose text answer becomes the result. Choices are suggestions: any text is a valid answer.
 
     Raises InvalidArguments for an empty question, and for empty, equal or too many choices.
     """

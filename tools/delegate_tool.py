@@ -16,7 +16,7 @@ ENDS: Mapping[str, tuple[str, LineStyle]] = {
     "interrupted": ("stopped", "warn"),
     "ended": ("ended by a gate", "warn"),
 }
-"""Outcomes of a delegate, by ``ended`` in its result: each is a text and its style."""
+"""Outcomes of a delegate, by ``ended`` in its result: each has a text and a style."""
 _ID_CHARS, _PROBLEM_CHARS = 12, 400
 
 

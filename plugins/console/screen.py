@@ -42,7 +42,7 @@ class ConsoleScreen:
         return self._open[-_OPEN_CHARS:]
 
     def message(self, number: str, text: str, buttons: list[list[str]], files: list[str]) -> None:
-        """Print a message; of one that grows, only the new text."""
+        """Print a message, or only the new text of a growing one."""
         before, now = self._texts.get(number), text.rstrip()
         if before is not None and now.startswith(before) and self._last == number:
             new = now[len(before) :]

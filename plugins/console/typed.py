@@ -1,4 +1,4 @@
-"""Typed lines of ``toolcrib console``: at a prompt that is edited in place, or plain ones."""
+"""Input lines of ``toolcrib console``: from a prompt that is edited in place, or plain ones."""
 
 from __future__ import annotations
 

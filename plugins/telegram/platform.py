@@ -90,7 +90,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
     # -- receiving -----------------------------------------------------------------------------------------------
 
     async def _poll(self) -> None:
-        """Take updates one after another. The next request acknowledges the taken ones, so the others come again."""
+        """Take updates one after another. The next request acknowledges the taken ones, so Telegram sends the others again."""
         asked = {"offset": self._offset, "timeout": _POLL, "allowed_updates": ["message", "edited_message", "callback_query"]}
         for raw in await self._api.do_api_request(_UPDATES, asked, read_timeout=_POLL + 15):
             await self._take(raw)

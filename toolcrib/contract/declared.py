@@ -115,7 +115,7 @@ def bound(handler: Handler | None, where: str) -> Invoke | None:
 
 
 def text(value: object, where: str) -> str:
-    """Return the name, or raise RegistrationError if it is empty or not a text."""
+    """Return the name, or raise RegistrationError if it is empty or not a string."""
     if not isinstance(value, str) or not value:
         raise RegistrationError(f"{where}: expected a name, got {value!r}")
     return value

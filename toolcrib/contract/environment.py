@@ -88,7 +88,9 @@ class Health:
 
 
 class BackgroundProcess(Protocol):
-    """A command that runs beside the session's others. ``pid`` is its shell's number, on this machine or in the environment."""
+    """A command that runs beside the session's other commands. ``pid`` is its shell's number, on this machine or in the
+    environment.
+    """
 
     @property
     def pid(self) -> int:

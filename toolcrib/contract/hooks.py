@@ -155,7 +155,7 @@ class SetupHooks:
 
     @hookspec
     def configure(self, settings: Mapping[str, str], folder: Path, redact: Callable[[str], str]) -> None:
-        """Called before the other setup hooks. ``settings`` are ``plugins.settings.NAME`` of the configuration, as texts;
+        """Called before the other setup hooks. ``settings`` are ``plugins.settings.NAME`` of the configuration, as strings;
         ``folder`` is for the plugin's own files, and does not exist yet; ``redact`` removes the secrets known at that time
         from a text. An exception keeps the plugin from loading: a plugin that must fail closed catches it, and blocks calls
         in its gate.

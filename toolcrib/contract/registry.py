@@ -270,7 +270,7 @@ class ToolRegistry:
     # -- lookup --------------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> ToolEntry | None:
-        """Return the entry of that name, or None."""
+        """Return the entry with that name, or None."""
         return self._tools.get(name)
 
     def why_gone(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""JSON Schemas written out without references, for readers that follow none: error texts, and servers with limits."""
+"""JSON Schemas written out without references, for readers that do not follow any: error texts, and servers with limits."""
 
 from __future__ import annotations
 

@@ -283,7 +283,7 @@ class _Document:
 
 
 def _merged(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the keywords of a schema that demands what both demand; of keywords that cannot be merged, the first counts."""
+    """Return the merged keywords of two schemas, which require what both require. If two can't be merged, the first is kept."""
     both = {**other, **one}
     for key in one.keys() & other.keys():
         if one[key] != other[key]:

@@ -153,7 +153,7 @@ class FallsBack(Protocol):
 Thinking: TypeAlias = Literal["open", "maybe", "unlikely", "closed"]
 """State of the prompt's thinking block.
 
-``open`` and ``closed`` are certain. ``maybe``: a stray end of thinking counts, so nothing is shown before the reader knows.
+``open`` and ``closed`` are certain. ``maybe``: a stray end of thinking counts, so nothing is shown until the state is certain.
 ``unlikely``: text is shown at once and stays text; calls before a stray end do not run.
 """
 

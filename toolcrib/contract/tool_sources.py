@@ -26,7 +26,7 @@ class ToolSource(Protocol):
         """Prepare the tools. From then on until ``stop``, call ``changed`` whenever ``tools`` returns other tools, from any
         thread.
 
-        A source that raises, or takes too long, is stopped and brings no tools.
+        A source that raises, or takes too long, is stopped and provides no tools.
         """
 
     def tools(self) -> Sequence[ToolEntry]:
@@ -43,7 +43,7 @@ class _Kept:
     """A source that was added. ``brought`` has its entries, each with the entry that it replaced; ``before`` has the tools that
     were registered when it was started.
 
-    ``at_once`` marks a source of toolcrib's own. Only its tools may be registered already. If another source could bring such
+    ``at_once`` marks a source of toolcrib's own. Only its tools may be registered already. If another source could provide such
     a tool, it could remove or replace the tool with its next change.
     """
 
@@ -79,7 +79,7 @@ class ToolSources:
     def begin(self, name: str, source: ToolSource) -> None:
         """Add a source that never waits, and start it from sync code. Raises as ``start`` does; then the source is not added.
 
-        For toolcrib's own sources: only these may bring tools that are registered already, which ``end`` then removes.
+        For toolcrib's own sources: only these may provide tools that are registered already, which ``end`` then removes.
         """
         kept = _Kept(name, source, at_once=True)
         self._add(kept)
@@ -110,7 +110,7 @@ class ToolSources:
         return [kept.name for kept in reversed(list(self._kept.values())) if kept.is_begun and not kept.at_once]
 
     def tools_of(self, name: str) -> list[str]:
-        """Return the names of the tools that a source brings now."""
+        """Return the names of the tools that a source provides now."""
         return list(self._kept[name].brought)
 
     async def start(self, name: str) -> None:

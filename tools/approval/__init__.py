@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tools.judge.patterns import DANGEROUS_PATTERNS
 
-if TYPE_CHECKING:  # the judge loads with the first command, not at the start
+if TYPE_CHECKING:  # the judge is imported with the first command, not at the start
     from tools.judge.findings import Finding
 
 __all__ = ["DANGEROUS_PATTERNS", "detect_dangerous_command"]

@@ -10,7 +10,7 @@ from toolcrib.contract.environment import FileInfo
 from tools.judge.meaning.state import NoFiles
 from tools.judge.setting import Setting
 
-if TYPE_CHECKING:  # the table loads with the first command
+if TYPE_CHECKING:  # the table is imported with the first command
     from tools.judge.detect import Examined
 
 

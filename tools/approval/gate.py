@@ -28,7 +28,7 @@ from tools.judge.findings import TOOL_RULE, Finding, Level, from_json, visible
 from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
 
-if TYPE_CHECKING:  # the judge, and code only for questions, loads before the first call
+if TYPE_CHECKING:  # the judge, and code only for questions, is imported before the first call
     from tools.approval.offers import Asked
     from tools.approval.snapshot import GatheredFiles
     from tools.judge.calls import Judgement

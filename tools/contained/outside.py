@@ -53,8 +53,8 @@ def judged_in(ctx: ToolCallContext) -> Environment:
 async def outside_effect(args: Mapping[str, Any], ctx: ToolCallContext) -> RunsCommand | None:
     """Return the effect of a call that runs outside the sandbox, None for one that stays inside.
 
-    A call runs outside if its arguments request it, or if they leave it open and it starts a program that cannot work inside.
-    Raises InvalidArguments.
+    A call runs outside if its arguments request it, or if they leave it open and the command starts a program that cannot work
+    inside. Raises InvalidArguments.
     """
     environment, wanted = ctx.environment, args.get("outside")
     holds = containment_of(environment)

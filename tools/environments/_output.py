@@ -18,7 +18,7 @@ _REDRAWN = Regex(
     rb"(?<![^\r\n])(?:[^\r\n]{1,%d}+|(?<!\r))\r++(?=(?:\x1b\[[0-9;?]*+(?!K)[@-~])*+(?:\x1b\[[0-9;?]*+K|[^\r\n\x1b]))"
     % _LONGEST_FRAME
 )
-"""A frame that is overwritten: after its carriage return come text or the escape sequence that erases."""
+"""A frame that is overwritten: text or an erasing escape sequence follows its carriage return."""
 _FRAME_END = Regex(rb"[\r\n]")
 
 

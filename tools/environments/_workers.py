@@ -42,7 +42,7 @@ class Workers:
                 threading.Thread(target=self._serve, name=self._name, daemon=True).start()
 
     async def run(self, work: Callable[[], _T], *, drop: Callable[[_T], None] | None = None) -> _T:
-        """Return what ``work`` returns, or raise what it raises.
+        """Return the result of ``work``, or raise its error.
 
         The work finishes even if its waiter is cancelled; ``drop`` then receives the result.
         """

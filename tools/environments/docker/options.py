@@ -25,7 +25,7 @@ _KEEP = ("remove", "reuse")
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a container. ``memory`` is a number of bytes, or a text such as ``512m``; ``pids`` limits its processes.
+    """Options of a container. ``memory`` is a number of bytes, or a string such as ``512m``; ``pids`` limits its processes.
 
     ``network``: ``none`` or the name of a network of the engine. ``user``: ``UID:GID`` or a name in the image; by default the
     current user, who then owns the files that commands write to the project. ``keep``: ``remove`` the container at the end, or

@@ -25,7 +25,7 @@ class Patience:
         self._at_work = 0
 
     def wait(self, work: Callable[[], Result], limit: float | None = None) -> Result:
-        """Run ``work`` in its own thread, and return or raise what it does. A result that arrives after a cancelled wait is
+        """Run ``work`` in its own thread. Return its result, or raise its error. A result that arrives after a cancelled wait is
         closed.
 
         Raises GivenUp; TimeoutError after ``limit`` seconds.

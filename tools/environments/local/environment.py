@@ -42,7 +42,7 @@ from tools.environments.shell.launcher import Launcher, LocalLauncher, is_suppor
 from tools.environments.shell.snapshot import first_state
 from tools.environments.shell.watchdog import watchdog
 
-if TYPE_CHECKING:  # code that runs commands loads with the first command, after the model is asked
+if TYPE_CHECKING:  # code that runs commands is imported with the first command, after the model is asked
     from tools.environments.local.oneshot import LocalOneShot
     from tools.environments.shell.pool import ShellPool
 

@@ -53,7 +53,7 @@ class GitGuard:
         self._walk_again = 0.0
 
     def links(self) -> list[tuple[str, str]]:
-        """Return pairs of a configuration and its private copy, for each link that is not mounted. The link is beside the copy."""
+        """Return pairs of a configuration and its private copy, for each unmounted link. The link is beside the copy."""
         return [(config, copy.path) for config, copy in self._links.items() if not copy.is_mounted]
 
     def mounted(self, config: str) -> None:

@@ -84,5 +84,6 @@ class GuardedSandbox:
         _log.warning("git settings were restored: %s", "; ".join(reverted))
         shown = "; ".join(reverted[:5]) + ("; ..." if len(reverted) > 5 else "")
         return (
-            f"restored, as git outside the sandbox would run programs by it: {shown}. To keep it, change it outside the sandbox"
+            f"restored, because git would run programs with it outside the sandbox: {shown}. "
+            "To keep it, change it outside the sandbox"
         )

@@ -68,7 +68,7 @@ class RemoteCommand:
         self._told: set[Member] = set()
         self._asked = False
         self._silent: Halted | None = None
-        """The reason why nothing runs in the backend now, if the last look at the shell found that."""
+        """The reason why nothing runs in the backend now, if the last check of the shell found one."""
         self._before = 0, ""
         self._deadline: float | None = None
 

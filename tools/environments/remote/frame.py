@@ -66,7 +66,7 @@ def idle(pid: int) -> str:
 def beyond(pid: int) -> str:
     """Return a script that prints something if that shell has more than its reported state, or if that is unknown.
 
-    That is files that it opened, or limits that differ from its keeper's.
+    Such extra state is open files, or limits that differ from its keeper's.
     """
     return (
         f"[ -r /proc/{pid}/limits ] && cd /proc/{pid}/fd || echo unknown; "
