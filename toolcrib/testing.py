@@ -312,7 +312,7 @@ def call_tool(
 
 @contextmanager
 def _remembered(scope: CallScope, state: dict[StateKey[Any], Json]) -> Iterator[None]:
-    """Store these values in the scope, and at the end read them from it again, into ``state``."""
+    """Store these values in the scope, and read them back into ``state`` at the end."""
     from tools.dispatch.bridge import run_async
 
     identity = scope.identity

@@ -33,7 +33,7 @@ def started(pid: int) -> str | None:
 
 
 def exists(pid: int) -> bool:
-    """Return whether a process with this number exists; an ended one keeps it until it is reaped."""
+    """Return whether a process with this number exists; an ended process keeps its number until it is reaped."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

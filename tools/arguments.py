@@ -174,9 +174,9 @@ class ArgumentCheck:
         """Return the arguments for the handler; ``args`` itself is never changed. Raises InvalidArguments.
 
         None and an empty string mean no arguments (002-35). A JSON text of an object is parsed. Strings become numbers, booleans,
-        lists or objects only if the schema accepts no string and the text is exactly one ("42" -> 42). A name of ``_ALIASES`` is
-        replaced by the schema's property if that is missing: gates and handlers only see the schema's names. A null that the
-        schema does not accept is left out if its property is optional.
+        lists or objects only if the schema accepts no string and the text is exactly such a value ("42" -> 42). A name of
+        ``_ALIASES`` is replaced with the schema's property if that is missing: gates and handlers only see the schema's names. A
+        null that the schema does not accept is left out if its property is optional.
         """
         checked = args if type(args) is dict else self._object(args)
         try:

@@ -21,7 +21,7 @@ _FILE = "artifact-{}.txt"
 
 
 async def keep_text(scope: CallScope, text: str, call_id: str) -> str:
-    """Store the whole of a clipped result, and return a note about its location. Raises LeaseLost.
+    """Store the full text of a clipped result, and return a note about its location. Raises LeaseLost.
 
     If the store is not writable, the full text is lost, but not the clipped result.
     """

@@ -1,4 +1,4 @@
-"""Bounded results: the head and the tail are kept, and the whole goes to a file that the model can read."""
+"""Bounded results: the head and the tail are kept, and the full text is stored in a file that the model can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection of ``toolcrib console`` to the gateway, which is made again after it was lost."""
+"""The connection of ``toolcrib console`` to the gateway. It is made again after a loss."""
 
 from __future__ import annotations
 

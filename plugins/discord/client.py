@@ -1,4 +1,6 @@
-"""The connection to Discord: the library's client, reduced to the events that matter here. We keep it connected ourselves."""
+"""The connection to Discord: the library's client, reduced to the events that matter here. This module reconnects it, not the
+library.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ LOST = (
     OSError,
     TimeoutError,
 )
-"""Errors of a server that can't be reached, or that refuses."""
+"""Errors of a server that can't be reached, or that refuses a request."""
 _CLOSED_FOR_GOOD = (4004, 4010, 4011, 4012, 4013, 4014)
 _OUTDATED = (4007, 4009)
 """Close codes of a session that can't be resumed."""

@@ -120,7 +120,7 @@ class ImapMailbox:
         return Fetched(data, int(size[1]), time.mktime(date) if date is not None else time.time())
 
     async def wait(self, seconds: float) -> None:
-        """Wait until mail may have arrived, or until the time is over. Raises MailboxFailed."""
+        """Wait until mail may have arrived, or until the time limit. Raises MailboxFailed."""
         if not self._client.has_capability("IDLE"):
             await self._answer(asyncio.sleep(seconds))
             return

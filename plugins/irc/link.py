@@ -301,8 +301,8 @@ class IrcLink:
             raise IrcLost("the server did not answer in time") from error
 
     async def say(self, target: str, lines: Sequence[str], done: Callable[[int], None], account: str = "") -> None:
-        """Send lines, and after each few call ``done`` with how many the server took. With an ``account``, send only
-        while the nick is logged in with it: the server is asked before and after every few lines, because many lines take
+        """Send lines, and after every few of them call ``done`` with the number that the server took. With an ``account``, send
+        only while the nick is logged in with it: the server is asked before and after every few lines, because many lines take
         minutes and a nick can change hands at any time. Lines sent around such a change are not counted. Raises IrcLost, and
         NotSent, with the code AWAY if the account is not logged in.
         """

@@ -336,7 +336,7 @@ class IrcPlatform:
         return nick
 
     async def _note_asked(self, out: Outbound, ours: str) -> None:
-        """Store the open questions of a channel, so that a number can answer the only one."""
+        """Store the open questions of a channel, so that a number alone can answer the only one."""
         known = self._asked.get(out.chat.id, [])
         if out.chat.is_group and bool(out.buttons) != (ours in known):
             now = [*known, ours][-50:] if out.buttons else [one for one in known if one != ours]

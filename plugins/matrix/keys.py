@@ -75,7 +75,7 @@ class MatrixKeys:
         self.came: set[str] = set()
         """Sessions whose keys arrived. The code that waits for one removes it."""
         self.rooms: set[str] = machine.store.load_encrypted_rooms()
-        """Rooms that are encrypted; they stay so, whatever the server reports later."""
+        """Rooms that are encrypted. They stay encrypted, whatever the server reports later."""
 
     def close(self) -> None:
         """Close the database."""

@@ -25,8 +25,8 @@ class MatrixWaiting:
         self._since: dict[str, float] = {}
 
     async def load(self) -> set[str]:
-        """Load the messages that an earlier process stored, and return their sessions: it may have ended right after their keys
-        arrived.
+        """Load the messages that an earlier process stored, and return their sessions: that process may have ended right after
+        their keys arrived.
         """
         found = await self._host.recall(_PLACE)
         self._waiting = {str(event): dict(one) for event, one in found.items()} if isinstance(found, dict) else {}

@@ -64,7 +64,7 @@ class Tracing:
                 _log.warning("OpenTelemetry: %s was not traced: %s", what, type(error).__name__)
 
     async def close(self) -> None:
-        """End open spans, and export what is left, within some seconds."""
+        """End open spans, and export what is left, within a few seconds."""
         with self._lock:
             left, self._open = list(self._open.values()), {}
         for one in left:

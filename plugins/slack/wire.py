@@ -21,7 +21,7 @@ from toolcrib import ToolcribError
 from toolcrib.chat import NotSent
 
 LOST = (SlackApiError, aiohttp.ClientError, OSError, TimeoutError)
-"""Errors of a server that can't be reached, or that refuses."""
+"""Errors of a server that can't be reached, or that refuses a request."""
 _SECONDS = 20
 _PING_SECONDS = 3.0
 _PIECE = 65_536
@@ -118,7 +118,7 @@ class SlackSocket:
 
 
 def code_of(error: Exception) -> str:
-    """Return Slack's error code, or "" for an error that is not Slack's, such as a page of a proxy."""
+    """Return Slack's error code, or "" for an error that is not Slack's, such as a proxy's error page."""
     told = getattr(error.response, "data", None) if isinstance(error, SlackApiError) else None
     found = told.get("error") if isinstance(told, dict) else ""
     return found if isinstance(found, str) else ""

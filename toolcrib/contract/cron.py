@@ -10,8 +10,8 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.types import Json
 
 CronState: TypeAlias = Literal["active", "paused", "done", "removed"]
-"""active: waits for its next time; paused: waits until a user resumes it; done: has no time left; removed: kept only for its
-history.
+"""active: waits for its next time; paused: waits until a user resumes it; done: has no further due time; removed: kept only for
+its history.
 """
 CronRunState: TypeAlias = Literal["running", "done", "failed", "refused", "skipped", "lost"]
 """running: in progress, or parked; done: answered; failed: ended by an error; refused: not started, because its
@@ -26,8 +26,8 @@ class CronJob:
     it.
 
     ``next_at`` is when the job is due, in Unix seconds, or None if it is not due. ``version`` counts its changes by people,
-    from 1; ``change`` is the store's number of the last of these changes, and grows over all jobs. A claim that moves ``next_at``
-    does not count as a change.
+    from 1; ``change`` is the number that the store gave to the last of them; these numbers grow across all jobs. A claim that
+    moves ``next_at`` does not count as a change.
     """
 
     id: str
@@ -93,9 +93,9 @@ class CronStore(Protocol):
         """Record that a job is due, and return the run as stored. Only one of several processes starts it: return None if the due
         time is already recorded.
 
-        With ``job``: claim only if the job is active and still has this version and this ``next_at``. ``next_at`` then becomes
-        the given one; without one, the job becomes ``done``. None may then also mean that the job has changed. If a run of the
-        job is in progress, the new run is recorded as ``skipped``.
+        With ``job``: claim only if the job is active and still has this version and this ``next_at``. The job gets the given
+        ``next_at``; if that is None, the job becomes ``done``. The result None may then also mean that the job has changed. If
+        a run of the job is in progress, the new run is recorded as ``skipped``.
         """
         ...
 

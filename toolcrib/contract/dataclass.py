@@ -90,7 +90,7 @@ class _Late:
         return vars(self.made)[_FIELDS]
 
     def first_init(self) -> Callable[..., None]:
-        """Return an ``__init__`` that fills the first instances and then replaces itself by a compiled one. Compiling takes as
+        """Return an ``__init__`` that fills the first instances and then replaces itself with a compiled one. Compiling takes as
         long as filling twenty instances, and a process makes one or two instances of most classes.
         """
 

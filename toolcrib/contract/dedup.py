@@ -65,9 +65,7 @@ class SentKeys:
         self._open.pop(_digest(key), None)
 
     async def done(self, key: str, message_id: str) -> None:
-        """Record the id of a message that was shown. It is written at once if other messages are still open, else at
-        ``close``.
-        """
+        """Record the id of a message that was shown. It is written at once if other ids are still unknown, else at ``close``."""
         digest = _digest(key)
         self._open.pop(digest, None)
         self._known[digest] = message_id

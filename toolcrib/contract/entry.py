@@ -17,7 +17,7 @@ from toolcrib.contract.state import StateKey
 from toolcrib.contract.types import CheckFn, Handler, Json, Kind
 
 Invoke: TypeAlias = Callable[[dict[str, Json], ToolCallContext, Mapping[str, Any]], Any]
-"""The one form of every handler: (args, ctx, the keywords from the caller of dispatch)."""
+"""The form that every handler is converted to: (args, ctx, the keywords from the caller of dispatch)."""
 
 EffectsFn: TypeAlias = Callable[[dict[str, Json], ToolCallContext], "Sequence[Effect] | Awaitable[Sequence[Effect]]"]
 DynamicSchema: TypeAlias = Callable[[dict[str, Json], frozenset[str]], dict[str, Json]]
@@ -94,7 +94,7 @@ class ToolEntry:
 
     @property
     def is_built_in(self) -> bool:
-        """True if a module of toolcrib itself registered the tool, which acts only through its session's environment.
+        """True if a module of toolcrib itself registered the tool. Such a tool acts only through its session's environment.
 
         Plugins, and the tool sources that they add, can't register such an entry.
         """

@@ -204,7 +204,7 @@ class Environment(Protocol):
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
         """Replace or create a file atomically, with its parent folders.
 
-        ``path`` is resolved: if it is a link by now, it is refused (OSError).
+        ``path`` is resolved: if it has become a link, it is refused (OSError).
         """
         ...
 

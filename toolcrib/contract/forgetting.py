@@ -45,7 +45,7 @@ class Forgetting(Protocol):
         ...
 
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
-        """Replace every prompt (SessionStore.prompt) that contains the text in its strings by the result of ``rewrite``.
+        """Replace every prompt (SessionStore.prompt) that contains the text in its strings with the result of ``rewrite``.
         Return the ids of the sessions whose prompts changed; nothing else of them changes. ``rewrite`` may be called several
         times.
         """

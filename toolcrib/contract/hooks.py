@@ -73,7 +73,7 @@ class ToolHooks:
 
     @hookspec
     def post_tool_call(self, call: ToolCall, result: ToolResult, ctx: ToolCallContext) -> After | Awaitable[After | None] | None:
-        """The final result, also of calls that were blocked or given a result by a gate. An observer.
+        """The final result, even of calls that a gate blocked or gave a result. An observer.
 
         It may return an ``After``: changes of the session's state, events, functions to call later. The result never changes; any
         other return value than an After or None is logged and ignored.

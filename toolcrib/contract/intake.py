@@ -20,7 +20,7 @@ _CHANNELS = 2_000
 _WAITING = 500
 """Number of messages of one channel that wait in memory; later ones are read from the server when it is their turn."""
 PAGE = 100
-"""Least number of messages that a read returns if there are more."""
+"""Minimum number of messages that a read returns if there are more."""
 _READERS = 4
 _KEEP_SECONDS = 1.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
@@ -67,7 +67,7 @@ class Intake:
         self._wait_of = wait_of
         self._lanes: dict[str, _Lane] = {}
         self._places: Recent[str, str] = Recent(_CHANNELS)
-        """The newest message that was taken, by channel, of channels with a stored message."""
+        """Id of the newest taken message, by channel, for channels with a stored message."""
         self._doubtful: set[str] = set()
         """Channels that are in ``_places`` only because the store failed."""
         self._since = ""
@@ -95,7 +95,7 @@ class Intake:
         return list(reversed(self._places))
 
     def is_behind(self, newest: str) -> bool:
-        """Return whether a channel without stored messages has something to read, by the id of its newest message."""
+        """Return whether a channel without stored messages has any to read. ``newest`` is the id of its newest message."""
         return _order(newest) > _order(self._since)
 
     def hold(self) -> None:

@@ -145,7 +145,7 @@ class MailStore(Protocol):
         ...
 
     async def enter(self, record: ChatRecord) -> None:
-        """Store or replace the record of a chat. ``created_at`` keeps its first value; either time that is 0 becomes now. Earlier
+        """Store or replace the record of a chat. ``created_at`` keeps its first value; a time of 0 becomes now. Earlier
         sessions of the chat stay known as its own.
         """
         ...

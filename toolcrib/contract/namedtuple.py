@@ -47,7 +47,7 @@ class _LateNew:
         self._made_by_hand = 0
 
     def first(self) -> Any:
-        """Return a ``__new__`` that makes the first instances and then replaces itself by a compiled one."""
+        """Return a ``__new__`` that makes the first instances and then replaces itself with a compiled one."""
 
         def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
             self._made_by_hand += 1

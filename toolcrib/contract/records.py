@@ -89,8 +89,8 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """Summary of a session, for lists. ``title`` is a person's name for it, or the beginning of the first paragraph of a user's
-    first message, on one line.
+    """Summary of a session, for lists. ``title`` is the name that a person gave it, or the beginning of the first paragraph of
+    a user's first message, on one line.
 
     ``messages`` is their number. Times are Unix seconds; ``updated_at`` is that of the last message or change. ``place`` is the
     session's environment: its ``name`` and ``target``, and what else it needs to continue there; empty if unknown. ``host`` names

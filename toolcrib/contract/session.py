@@ -199,7 +199,7 @@ class TextProtocol(Protocol):
         ...
 
     def render_tools(self, definitions: Sequence[Mapping[str, Json]], *, instructions: str = "") -> str:
-        """Return the system prompt: the agent's ``instructions``, then what the model must know of the tools."""
+        """Return the system prompt: the agent's ``instructions``, then what the model must know about the tools."""
         ...
 
     def reader(self, definitions: Sequence[Mapping[str, Json]], *, thinking: Thinking = "maybe") -> TextReader:

@@ -47,7 +47,9 @@ class SessionStore(Protocol):
         ...
 
     async def label(self, session_id: str, *, title: str | None = None, tags: Iterable[str] | None = None) -> None:
-        """Set the title that a person chose, and the tags, in their given order and each once. The time of the last use stays."""
+        """Set the title that a person chose, and the tags, in their given order without repetitions. The time of the last use
+        stays.
+        """
         ...
 
     async def add(self, info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Sequence[float] = ()) -> bool:

@@ -13,7 +13,7 @@ class UsageSum:
     """Sum over the replies of one model, or the calls of one tool, in one session on one day.
 
     ``tool`` is "" for replies. ``day`` is a date such as ``2026-11-23``, in the time zone of the process. Tokens are the server's
-    counts; ``cached`` are a part of ``input``, ``reasoning`` of ``output``. ``cost`` is by the prices at that time, None if none
+    counts; ``cached`` are a part of ``input``, ``reasoning`` of ``output``. ``cost`` uses the prices at that time, None if none
     were known. ``seconds`` is the total duration of the calls, ``failed`` the number of calls that ended with an error.
     ``estimated`` is the source of the list prices if they were used for a part of ``cost``, else "".
     """

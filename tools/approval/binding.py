@@ -71,7 +71,7 @@ def digest(
 
 
 def command_of(effects: Sequence[Effect]) -> str | None:
-    """Return the command of a call that runs exactly one and does nothing else, else None."""
+    """Return the command of a call that does nothing but run one command, else None."""
     return effects[0].command if len(effects) == 1 and isinstance(effects[0], RunsCommand) else None
 
 

@@ -84,7 +84,7 @@ class ApprovalGate:
 
     @hookimpl
     def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Decision | Awaitable[Decision | None] | None:
-        """Return None if there is nothing to ask, or it was granted or approved; Block if a rule or a user refuses.
+        """Return None if there is nothing to ask, or if the call was granted or approved; Block if a rule or a user refuses.
 
         The result is awaitable only if something must be looked up (files that the command would run, grants) or recorded.
         """

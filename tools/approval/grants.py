@@ -47,7 +47,7 @@ class MemoryGrants:
             self._grants.setdefault(grant.id, grant)
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
-        """Return the grants of this session and the permanent ones of this principal; without a session all."""
+        """Return the grants of this session and the permanent ones of this principal; without a session, every grant."""
         with self._lock:
             kept = list(self._grants.values())
         if session_id is None:

@@ -66,7 +66,7 @@ def _is_name(text: str) -> bool:
 
 
 def leads_to(links: Iterable[tuple[str, str]], path: str) -> str:
-    """Return where ``path`` leads by ``links``, using its nearest parent among them."""
+    """Return the path that ``path`` leads to, according to its nearest parent among ``links``."""
     nearest = max((pair for pair in links if under(path, pair[0])), key=lambda pair: len(pair[0]), default=None)
     if nearest is None or nearest[1] == UNKNOWN_PATH:
         return path if nearest is None else UNKNOWN_PATH

@@ -23,7 +23,7 @@ MAX_BYTES = 200_000
 """Maximum size of a script that is read. Longer ones are asked about."""
 
 ROUNDS = 16
-"""Maximum nesting of scripts that run scripts: each is known only after the one before was read and judged."""
+"""Maximum nesting of scripts that run scripts: a script is known only after the script that runs it was read and judged."""
 
 _NOTHING_MADE: Mapping[str, tuple[str, str]] = MappingProxyType({})
 _UNREADABLE = Seen("unreadable")

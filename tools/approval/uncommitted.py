@@ -2,10 +2,10 @@
 
 A repository's settings can name programs that git runs: filters and their processes, fsmonitor, hooks, a transport for missing
 objects, an ssh command. So the script asks the repository's own git folder only for names: its top, its index, its objects and
-its last commit. (``git rev-parse`` opens no file of the tree, and at most the commits that lead to the one that a command names.)
-The comparison runs in an empty git folder with toolcrib's own settings, over that index and those objects. A filter in
-``.gitattributes`` is then undefined, and there are no hooks, no remote, and no allowed transport. The settings of the system and
-the account, and variables of the session's shell, are not used either.
+its last commit. (``git rev-parse`` opens no file of the tree. It opens at most the commits that lead to a commit named in a
+command.) The comparison runs in an empty git folder with toolcrib's own settings, over that index and those objects. A filter
+in ``.gitattributes`` is then undefined, and there are no hooks, no remote, and no allowed transport. The settings of the system
+and the account, and variables of the session's shell, are not used either.
 
 Every failure and uncertainty counts as uncommitted work: no git, no repository, submodules (with settings of their own), files
 marked assume-unchanged or skip-worktree, an answer that is too long or too late.

@@ -63,11 +63,11 @@ async def run_batch(
     """Advance every call as far as possible; return True when each has its result. Call it again after tickets were answered.
 
     Adjacent parallel_safe calls are gated one by one and then run together. Any other call is gated right before it runs, because
-    an earlier one may have changed its effects. After an ended run or an interrupt the rest is not started, and gets a result
-    that says this. If ``scope.suspends`` and no user can be asked now, a call that needs an answer is parked with its ticket.
-    Later calls are still gated. They run, parallel_safe or not, if their effects do not overlap with those of an unsettled
-    earlier call; else they wait (``must_wait``). A call of a tool of kind other without declared effects waits too. Actions that
-    plugins scheduled run at the end.
+    an earlier one may have changed its effects. After an ended run or an interrupt, the remaining calls are not started, and
+    their results report this. If ``scope.suspends`` and no user can be asked now, a call that needs an answer is parked with
+    its ticket. Later calls are still gated. They run, parallel_safe or not, if their effects do not overlap with those of an
+    unsettled earlier call; else they wait (``must_wait``). A call of a tool of kind other without declared effects waits too.
+    Actions that plugins scheduled run at the end.
 
     ``turn`` names the model's reply, for the ledger. ``since``: a process that died may have started the calls, after this
     time. ``Store.recover`` has ended the unfinished ones in the ledger, which then has their outcomes. A call that may have had
@@ -316,7 +316,7 @@ class _Batch:
                 await self._find_tickets(item, known)
 
     def _is_repeatable(self, known: CallRecord) -> bool:
-        """Return whether its process ended during the call, and running it twice has the effect of running it once."""
+        """Return whether its process ended during the call, and running the call twice has the same effect as once."""
         entry = self.dispatcher.registry.get(known.call.name)
         return entry is not None and entry.repeatable and _was_broken_off(known)
 
@@ -352,7 +352,7 @@ def known_as(known: CallRecord) -> ExecutedCall:
 
 
 def _never_began(known: CallRecord) -> bool:
-    """Return whether ``Store.recover`` ended it before its handler started, so that it had no effects."""
+    """Return whether ``Store.recover`` ended the call before its handler started, so that it had no effects."""
     failure = None if known.result is None else known.result.failure
     return (
         known.status is ToolCallStatus.FAILED
@@ -363,7 +363,7 @@ def _never_began(known: CallRecord) -> bool:
 
 
 def _was_broken_off(known: CallRecord) -> bool:
-    """Return whether ``Store.recover`` ended it after its handler had started."""
+    """Return whether ``Store.recover`` ended the call after its handler had started."""
     failure = None if known.result is None else known.result.failure
     ended = known.status is ToolCallStatus.FAILED and known.handler_started
     return ended and failure is not None and failure.kind == "Cancelled"

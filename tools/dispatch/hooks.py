@@ -1,4 +1,4 @@
-"""Hooks through pluggy, which keeps specs and plugins. toolcrib itself orders and calls the hooks, each one isolated."""
+"""Hooks based on pluggy, which stores specs and plugins. toolcrib itself orders and calls the hooks, each one isolated."""
 
 from __future__ import annotations
 

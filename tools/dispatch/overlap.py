@@ -50,7 +50,7 @@ def overlap(one: Reach, other: Reach) -> bool:
     """Return whether the two must not change places.
 
     A command may do anything, as may a tool that acts and declares nothing. Files overlap if one path is the other or below it,
-    and they are not both only read. Paths are resolved.
+    unless both are only read. Paths are resolved.
     """
     if one.is_nothing or other.is_nothing:
         return False

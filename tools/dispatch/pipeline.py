@@ -145,7 +145,7 @@ class Dispatcher:
         return _begin(call, scope, extra, inline=False, offload=True)
 
     async def prepare_only(self, current: CallInProgress) -> ExecutedCall | None:
-        """Prepare a call without running it, which sets ``ctx.effects``. Return its end if it cannot run."""
+        """Prepare a call without running it. This sets ``ctx.effects``. Return its end if it cannot run."""
         try:
             await self._look_at(current)
         except BaseException as error:

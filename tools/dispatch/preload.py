@@ -1,4 +1,4 @@
-"""Load all code that decides about calls before the first call acts, so that files which a call writes cannot change it."""
+"""Load all code that decides about calls before the first call acts, so that no file that a call writes can change it."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class CallInProgress:
     plan: Plan = field(init=False)
     ctx: ToolCallContext = field(init=False)
     args: dict[str, Any] = field(init=False)
-    """The handler's own copy of the checked arguments, so that hooks cannot change through ``call.args`` what was judged."""
+    """The handler's own copy of the checked arguments, so that hooks cannot change the judged arguments through ``call.args``."""
 
     @property
     def is_cancelled(self) -> bool:
@@ -121,7 +121,8 @@ class CallInProgress:
     def log_failure(self, error: BaseException, message: str, *args: object) -> None:
         """Log an error of a plugin or handler with its traceback, without secrets.
 
-        An error of the store takes one line, without a traceback, and is logged once if it repeats: its message has the advice.
+        An error of the store is logged on one line without a traceback, because its message has the advice. If it repeats, it
+        is logged only once.
         """
         if isinstance(error, StoreFailed):
             said, self.scope.said_of_store = self.scope.said_of_store, str(error)
@@ -145,7 +146,7 @@ class CallInProgress:
         self.opened = True
 
     async def _record_opening(self, ledger: CallLedger) -> None:
-        """Record the call. Arguments that are not JSON are left out and become its fault, so that it never runs."""
+        """Record the call. Arguments that are not JSON are left out and reported as its ``fault``, so that it never runs."""
         session, status = self.scope.identity.session_id, ToolCallStatus.RUNNING
         try:
             await ledger.open(self.call, session, status, turn=self.turn, handler_started=self.begun)

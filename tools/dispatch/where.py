@@ -1,4 +1,4 @@
-"""Add the environment's name to results that did not run on this machine, inside or outside its sandbox."""
+"""Add the environment's name to results of calls that did not run on this machine, inside or outside its sandbox."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class DockerEnvironment(RemoteEnvironment):
         return "" if mount is None else f"{mount.source}{path[len(mount.target) :]}"
 
     def holder(self, path: str) -> str:
-        """Return what holds this file: a folder that outlives the container, or the container."""
+        """Return the holder of this file: a folder that outlives the container, or the container."""
         return f"docker mount {here}" if (here := self._here(path)) else self.identity
 
 

@@ -28,7 +28,7 @@ class _Doomed:
 class Removals:
     """Containers that this process must still remove. A thread retries while there are any.
 
-    If this process ends first, its watchdog removes them, or the next start of toolcrib. Safe to use from several threads.
+    If this process ends first, its watchdog or the next start of toolcrib removes them. Safe to use from several threads.
     """
 
     def __init__(self) -> None:

@@ -342,10 +342,8 @@ def _leave_keyring() -> None:
 
 
 def _restrict() -> None:
-    """Use Landlock, as far as this kernel supports it, to block what no namespace blocks.
-
-    That is abstract sockets, which belong to the network, and mounts by root in a new namespace, such as a writable mount of the
-    machine's control groups.
+    """Use Landlock, as far as this kernel supports it, to block what no namespace blocks: abstract sockets, which belong to the
+    network, and mounts by root in a new namespace, such as a writable mount of the machine's control groups.
     """
     version = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     handled, scoped = 0 if os.geteuid() or version < 2 else _REFER, _ABSTRACT_SOCKETS if version >= 6 else 0

@@ -68,7 +68,7 @@ class SandboxedEnvironment(_WithOutside):
     """An environment on this machine, in a sandbox. See SandboxPlan for the options.
 
     In the mode ``workspace`` only the ``writable`` folders and the start folder can be written, and ``masked`` paths are empty.
-    In the mode ``own`` the disk is as it is, except for ``masked`` and ``closed`` paths. ``network``: use this machine's network.
+    In the mode ``own`` the disk is unchanged, except for ``masked`` and ``closed`` paths. ``network``: use the machine's network.
     ``hosts``: the only hosts that commands reach, besides those of package managers; None: no network, or this machine's.
 
     ``processes`` and ``memory_mb`` limit what runs at the same time. Raises EnvironmentFailed if no sandbox can be made; commands
@@ -149,7 +149,7 @@ class SandboxedEnvironment(_WithOutside):
         return self._plan.containment()
 
     async def allow_writing(self, folder: str) -> None:
-        """Make a folder writable from now on, also in the running shell, which keeps its state. Raises EnvironmentFailed."""
+        """Make a folder writable from now on, even in the running shell, which keeps its state. Raises EnvironmentFailed."""
         path = plan.existing_folder(folder, "the writable folder")
         if any(is_within(path, one) for one in self.containment().writable):
             return

@@ -105,7 +105,7 @@ def read(text: bytes, git: str) -> dict[str, list[str | None]] | None:
 
 
 def _with(text: bytes, wanted: Mapping[str, Sequence[str | None]], git: str) -> bytes | None:
-    """Return the text with these values, or None if git cannot write them or changes anything else."""
+    """Return the text with these values, or None if git cannot write them or would change anything else."""
     before = read(text, git)
     with tempfile.TemporaryDirectory(prefix="toolcrib-git-") as folder:
         file = Path(folder, "config")

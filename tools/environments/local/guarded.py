@@ -46,7 +46,7 @@ class GuardedSandbox:
                     self._guard.mounted(config)
 
     def before(self) -> None:
-        """Prepare for a command: note the state of the user's git, and mount missing links to private copies."""
+        """Prepare for a command: record the state of the user's git, and mount missing links to private copies."""
         with self._lock:
             if self._keeper != self._sandbox.keeper:
                 self._guard.unmounted()

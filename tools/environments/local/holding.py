@@ -70,7 +70,7 @@ def start_trial() -> None:
 
 
 def _fault() -> str:
-    """Return the reason why this machine can make no sandbox, "" if it can."""
+    """Return the reason why this machine can't make a sandbox, "" if it can."""
     with _lock:
         return _trial_fault()
 

@@ -52,7 +52,7 @@ def _named() -> Iterator[str]:
 def without_logins() -> Iterator[tuple[str, str]]:
     """Yield the path of each settings file with a password, and its text without the password.
 
-    Hiding the whole file would make package managers use another index than the user's.
+    Hiding the whole file would make package managers use a different index than the user's.
     """
     for path in _MIXED:
         text = blank = _text(path)

@@ -284,7 +284,7 @@ def _resolver() -> Callable[[str], str]:
 
 @functools.lru_cache(16)
 def _shared(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return an equal tuple: many sessions mask the same paths, and need them in memory once."""
+    """Return an equal tuple, the same object each time, because many sessions mask the same paths."""
     return paths
 
 

@@ -214,7 +214,7 @@ class Sandbox:
         return self._keeper
 
     def is_idle(self) -> bool:
-        """Return whether only the sandbox's shells run in it, each with the process that started it."""
+        """Return whether nothing runs in the sandbox except its shells and the processes that started them."""
         with self._lock:
             try:
                 running = sum(name.isdigit() for name in os.listdir(f"/proc/{self._keeper}/root/proc"))  # noqa: PTH208 - strings

@@ -17,7 +17,7 @@ Stream: TypeAlias = Literal["stdout", "stderr"]
 class ChannelEnded(Exception):
     """The far side closed the channel. ``code``: its process's exit code, 128 + N for signal N, or None if unknown.
 
-    None must never be taken for success: a lost transport looks the same.
+    None must never count as success: a lost transport looks the same.
     """
 
     def __init__(self, code: int | None) -> None:
@@ -65,7 +65,7 @@ class Channel(Protocol):
     def close(self) -> None:
         """Close the channel at once, without waiting for the far side. Its process may continue to run, so end it first.
 
-        May be called twice, also from another thread when the channel is no longer used.
+        May be called twice, even from another thread when the channel is no longer used.
         """
         ...
 

@@ -62,7 +62,7 @@ class Keepers:
         """True if bash is missing."""
         self.sessions: set[int] = set()
         self.ended: list[str] = []
-        """Number and name of each process that a killed toolcrib had left running and that was ended."""
+        """Number and name of each process that a killed toolcrib left running and that this process ended."""
         self.halted: tuple[int, set[int]] | None = None
         """The epoch of a container, and its sessions whose processes could not be ended while nothing ran there."""
         self._name = f"{left.NAME}{secrets.token_hex(8)}"

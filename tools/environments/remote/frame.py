@@ -64,7 +64,7 @@ def idle(pid: int) -> str:
 
 
 def beyond(pid: int) -> str:
-    """Return a script that prints something if that shell has more than its reported state, or if that is unknown.
+    """Return a script that prints something if that shell has state beyond its report, or if that is unknown.
 
     Such extra state is open files, or limits that differ from its keeper's.
     """

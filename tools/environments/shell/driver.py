@@ -79,7 +79,7 @@ If there is no room for those any more (``ulimit -n``), the previous command get
 commands would not run, and would look like failed ones.
 """
 FRESH = "\\builtin unset -v OLDPWD;\\builtin declare -x OLDPWD"
-"""Gives OLDPWD the value of a new bash, although the shell enters its first folder from another one."""
+"""Gives OLDPWD the value that it has in a new bash, although the shell enters its first folder from another one."""
 
 
 def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
