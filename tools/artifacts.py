@@ -40,7 +40,7 @@ async def keep(scope: CallScope, whole: str | bytes) -> str:
     """Store data with known secrets removed, and return its name. Raises StoreFailed, and ValueError if it is too large."""
     data = _bare(scope, whole)
     if len(data) > MOST_BYTES:
-        raise ValueError(f"it has {len(data):,} bytes; an artifact may have at most {MOST_BYTES:,}")
+        raise ValueError(f"it is {len(data):,} bytes; an artifact may be at most {MOST_BYTES:,}")
     assert scope.artifacts is not None  # noqa: S101 - the callers checked
     digest = await scope.artifacts.put(scope.identity.session_id, data)
     return named(digest)
@@ -74,7 +74,7 @@ async def as_file(scope: CallScope, name: str) -> Path:
         return path
     data = await scope.artifacts.get(scope.identity.session_id, digits)
     if data is None:
-        raise NotFound(f"{name}: this session has no such artifact (any more); call its tool again")
+        raise NotFound(f"{name}: this session has no such artifact, or no longer has it; call its tool again")
     await asyncio.to_thread(_write, path, data)
     return path
 

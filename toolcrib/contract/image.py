@@ -119,4 +119,4 @@ def _sniff(data: bytes) -> str | None:
 
 def _too_large(what: str, size: int) -> str:
     most = f"{IMAGE_BYTES // (1024 * 1024)} MiB"
-    return f"{what} has {size / (1024 * 1024):.1f} MiB, but an image may have {most}; make it smaller"
+    return f"{what} is {size / (1024 * 1024):.1f} MiB, but an image may be at most {most}; make it smaller"

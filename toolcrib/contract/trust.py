@@ -63,7 +63,7 @@ class Trust:
         if found.verify_code in _OTHER_NAME:
             return f"the server's certificate is for another name ({said}): use the certificate's name in {names(setting)}"
         if found.verify_code in (_EXPIRED, _NOT_YET):
-            return f"the server's certificate is not valid now ({said}): renew it there, or set the clock here"
+            return f"the server's certificate is not valid now ({said}): renew it on the server, or set the clock of this machine"
         return (
             f"the server's certificate is not trusted ({said}): name a file with its issuer's certificate in {names('ca_file')}"
         )

@@ -26,7 +26,7 @@ def misfit(ticket: SuspendTicket, answer: Answer) -> str:
 def why_not(record: TicketRecord | None) -> str:
     """Return the reason why an answer does not count."""
     if record is None:
-        return "the request does not exist any more"
+        return "the request no longer exists"
     if record.state == "expired":
         return "the answer came too late: the request had expired"
     if record.state == "pending":

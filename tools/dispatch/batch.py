@@ -266,7 +266,7 @@ class _Batch:
         current.opened = current.parked = known is None or not known.status.is_terminal
         current.own = {} if known is None else known.state
         if record is None or (record.state == "expired" and record.answer is None):
-            why = LATE if record is not None else "its approval request does not exist any more; call it again"
+            why = LATE if record is not None else "its approval request no longer exists; call it again"
             self.on_start(call)
             denied = failed(call.name, Denied(why), inside=False)
             return self._after_gate(item, current, await self.dispatcher.end(current, denied))

@@ -41,7 +41,7 @@ def test_004_21_what_is_no_image_is_told(tmp_path: Path) -> None:
     for path, why in (
         (text, "a.png is not an image that models accept: it must be PNG, JPEG, GIF or WebP"),
         (empty, "empty.png is empty"),
-        (large, "large.png has 20.0 MiB, but an image may have 20 MiB; make it smaller"),
+        (large, "large.png is 20.0 MiB, but an image may be at most 20 MiB; make it smaller"),
         (tmp_path, "is not a file"),
         (tmp_path / "none.png", "none.png can't be read: No such file"),
         (tmp_path / "nu\0ll", "can't be read"),

@@ -149,7 +149,7 @@ class RemoteEnvironment(RemoteState):
             if own:
                 await self._inherit()
                 ended, self._keepers.ended = self._keepers.ended, []
-                self._notice += f" Stopped here, left by a killed toolcrib: {', '.join(ended)}." if ended else ""
+                self._notice += f" Stopped here, because a killed toolcrib left them: {', '.join(ended)}." if ended else ""
             await new.prepare()
         except BaseException as error:
             keeper.close()

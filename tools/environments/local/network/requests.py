@@ -73,7 +73,7 @@ def read_request(reader: RequestReader) -> ProxyRequest:
         return _read_socks(reader)
     while (end := reader.seen.find(b"\r\n\r\n")) < 0 and reader.seen[:1].isalpha():
         if len(reader.seen) >= HEAD_LIMIT:
-            raise RequestRefusedError(431, f"toolcrib: the head of a request may have {HEAD_LIMIT} bytes")
+            raise RequestRefusedError(431, f"toolcrib: the head of a request may have at most {HEAD_LIMIT} bytes")
         reader.more()
     return parse_http(reader.seen[: end + 4], reader.seen[end + 4 :])
 
