@@ -85,7 +85,7 @@ class IrcLink:
         self._numbers = itertools.count(1)
         self._saying = asyncio.Lock()
         self._told, self._has_left = "", False
-        """The recipient of the message that is being sent, and whether a user left or took that nick since then."""
+        """The recipient of the message that is being sent, and whether a user left or took that nick since it began."""
         self._rate, self._burst, self._next = float(given["per_second"]), float(given["burst"]), 0.0
         self._connection: Any = None
 
