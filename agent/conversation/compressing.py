@@ -80,8 +80,7 @@ async def compress(
     """Return a compression of the session, or None if it would save too little or no model can summarise.
 
     The caller holds the session's lease, and all batches are settled. After a refusal only ``part`` of the window is used.
-    ``wish`` names what the summary keeps; only the summarising model reads it. ``begins`` is called before the request to that
-    model.
+    ``wish`` names what the summary keeps; only the summarising model reads it. ``begins`` is called before that model is asked.
 
     Raises NotSummarised if no summary can be written, ConfigError and StoreFailed. A refused context gets an outline instead.
     """
