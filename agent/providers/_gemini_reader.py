@@ -132,7 +132,8 @@ class GeminiReader(EventReader):
                 self._candidate(candidates)
         elif not self._known(chunk):
             raise self._broken("sent something that is not a Gemini reply", json.dumps(chunk, default=str))
-        if type(usage := chunk.get("usageMetadata")) is dict:
+        usage = chunk.get("usageMetadata")
+        if usage != self._last_usage and type(usage) is dict:  # many pieces repeat it
             if (names := [*usage]) != self._usage_names or _has_none(usage):
                 self._count()
                 self._usage_names = names
