@@ -368,7 +368,7 @@ def stock() -> Iterator[Any]:
 
 
 def test_an_agent_with_only_the_given_tools(project: Path, stock: Any) -> None:
-    """Neither other tools of their toolsets nor the platform's; the names of registered tools count, too."""
+    """The agent gets neither other tools of their toolsets nor the platform's. Names of registered tools are accepted too."""
     calls = ChatServer.calls(("stock", {"item": "lamp"}), ("order", {"item": "lamp"}), ("terminal", {"command": "true"}))
     with ChatServer(calls, ChatServer.text("Seven.")) as server:
         options: dict[str, Any] = {"model": "m", "base_url": server.base_url, "project_dir": project}

@@ -146,7 +146,7 @@ def test_a_sandbox_by_configuration_hides_our_own_files(outside: Path) -> None:
 
 
 def test_a_result_says_where_it_ran(tmp_path: Path) -> None:
-    """003-29: always for a command; for files if the backend is not the local machine without isolation."""
+    """003-29: results of commands always do; results of files if the backend is not the local machine without isolation."""
     with crib_of(tmp_path, "{}") as crib:
         with session_of(crib) as session:
             executed = session.call("terminal", {"command": "pwd"})
@@ -316,7 +316,7 @@ def test_the_sandbox_of_this_machine_by_configuration(outside: Path, monkeypatch
 
 @HERE
 def test_keys_behind_links_are_masked(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Except for targets in the project itself: a person may work on files that the folders of keys link to."""
+    """Targets in the project itself are not masked: a person may work on files that the folders of keys link to."""
     home = outside / "home"
     for folder in ("project/.git", "home/.ssh", "home/keys"):
         (outside / folder).mkdir(parents=True, exist_ok=True)

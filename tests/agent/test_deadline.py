@@ -25,7 +25,7 @@ def test_waits_that_end_in_time_go_on_for_as_long_as_they_like() -> None:
     async def go() -> int:
         deadline, count, loop = Deadline(), 0, asyncio.get_running_loop()
         begun = loop.time()
-        while loop.time() < begun + 0.5:  # many times each limit
+        while loop.time() < begun + 0.5:  # far longer than one wait's limit
             with deadline.within(0.2):
                 await asyncio.sleep(0.01)
             count += 1
@@ -42,7 +42,7 @@ def test_a_shorter_limit_counts_though_a_longer_one_was_set_before() -> None:
             await asyncio.sleep(0)
         with pytest.raises(TimeoutError), deadline.within(0.02):
             await asyncio.Event().wait()
-        with deadline.within(60):  # and it can be used again
+        with deadline.within(60):  # the deadline can be used again
             await asyncio.sleep(0)
         deadline.close()
 

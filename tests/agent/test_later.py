@@ -47,8 +47,8 @@ def parameters(session: Any) -> list[str]:
 
 
 def test_a_session_in_the_sandbox(sandboxed: Workspace, folder: Path, tmp_path: Path) -> None:
-    """Running outside is offered, a blocked command reports it, a command outside does its work, and the end lists running
-    commands.
+    """The model may run commands outside, a blocked command's result mentions that, a command outside does its work, and the end
+    lists running commands.
     """
     session = sandboxed.open_session(asker=approve)
     try:

@@ -139,7 +139,7 @@ def test_a_place_is_taken_back_in_any_order(make: Make) -> None:
 
 
 def test_closing_an_agent_that_answers_interrupts_it(tmp_path: Path) -> None:
-    """Instead of closing the store and the connection under the run."""
+    """Otherwise the run would lose its store and its connection."""
 
     async def go() -> RunResult:
         begun = asyncio.Event()
@@ -156,7 +156,7 @@ def test_closing_an_agent_that_answers_interrupts_it(tmp_path: Path) -> None:
 
 @pytest.mark.defaults
 async def test_a_session_takes_no_more_descriptors_than_its_sandbox_says(tmp_path: Path) -> None:
-    """A process with many sessions would run out of descriptors before it releases idle shells if the number were too low."""
+    """If the declared number were too low, many sessions would use up all descriptors before the process releases idle shells."""
     (tmp_path / "config.yaml").write_text("snapshots: {enabled: false}\n")
     (tmp_path / "project").mkdir()
     with assemble(config=load_config(tmp_path / "config.yaml"), project_dir=tmp_path / "project") as crib:

@@ -94,7 +94,7 @@ IMPORTS = {
     "from toolcrib import EnvironmentFailed, hookimpl": "from toolcrib.contract.errors import EnvironmentFailed",
     "from toolcrib.backends import": "from tools.environments.remote.program import",
 }
-"""Imports of a plugin -> those of toolcrib's own modules."""
+"""Import line of a plugin -> the equivalent in toolcrib's own modules."""
 
 
 def documented(root: Path) -> tuple[str, str]:

@@ -87,7 +87,7 @@ def test_a_value_stays_small_whatever_is_copied_into_it() -> None:
         patched(value, [{"op": "copy", "from": "", "path": f"/{number}"} for number in range(MOST_OPERATIONS)])
     with pytest.raises(PatchUnfit, match="1,001 operations"):
         patched(value, [add("/a/-", 1)] * (MOST_OPERATIONS + 1))
-    for _ in range(5):  # any number of changes fits if they replace one another
+    for _ in range(5):  # the number of changes is not limited if each replaces the one before
         value = patched(value, [add("/a", list(range(100))), {"op": "remove", "path": "/a/0"}] * 400)
     assert len(value["a"]) == 99
 

@@ -150,7 +150,7 @@ def test_calls_of_a_text_protocol_run_only_after_a_whole_reply(start: Started, t
 
 @pytest.mark.parametrize(("kind", "end"), ENDS.items())
 def test_the_table(kind: str, end: ReplyEnd) -> None:
-    """The user reads a note about each end that stays an answer, and the model a fault."""
+    """The user reads a note, and the model a fault, about each end that is not whole."""
     assert (end.finish in NOTES) == (kind != "whole")
     assert (fault_of_end(end, "w") is None) == (kind == "whole")
     assert end.is_capped == (kind in ("cut", "repeated"))

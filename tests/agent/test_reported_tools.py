@@ -28,7 +28,7 @@ ELSEWHERE = {
     "name-of-builtin": "tests/agent/plugin_host",
     "odd-results": "tests/tools/dispatch/test_pipeline.py",
 }
-"""Rows that were right when they were reported, and the tests that hold them."""
+"""Rows that were right when they were reported, and the tests that cover them."""
 
 
 class Level(enum.StrEnum):

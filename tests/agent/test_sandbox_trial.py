@@ -1,4 +1,4 @@
-"""The trial of a sandbox that holds, and of one that does not hold what it promises."""
+"""The trial of a sandbox that isolates, and of one that does not isolate as it claims."""
 
 from __future__ import annotations
 

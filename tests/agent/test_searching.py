@@ -190,7 +190,7 @@ async def reply(crib: Crib, *responses: Any) -> Any:
 
 
 async def test_what_the_model_has_before_it_is_no_hit(crib: Crib) -> None:
-    """003-18: neither messages of its own session nor its question, unless it names the session or no longer has them in view."""
+    """003-18: messages of its own session are hits only if the model names the session, or no longer has them in its context."""
     find = ChatServer.calls(("session_search", {"query": "apricots"}))
     found = await reply(crib, find)
     assert found == {"hits": [], "note": "3 more in the part of this session that you still see"}

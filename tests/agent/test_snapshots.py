@@ -293,7 +293,7 @@ def test_a_write_through_a_memory_map_is_found_when_the_run_ends(opened: Opened)
 
 
 def test_differences_have_all_that_commands_changed(opened: Opened) -> None:
-    """Before an undo they are shown in the other direction."""
+    """Before an undo, the same differences are shown in reverse."""
     person = opened()
     person.turn()
     _run(
@@ -412,7 +412,7 @@ def test_a_call_that_was_judged_by_what_is_covered_is_denied_if_that_is_not_kept
 
 
 def test_an_interrupt_while_the_first_snapshot_is_taken_leaves_all_well(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call does not run, and undo does not count it as one that did: later changes are the person's own."""
+    """The call does not run, and undo does not treat it as executed: later changes are the person's own."""
     person = opened()
     waits, goes_on, read = threading.Event(), threading.Event(), TreeScanner.read
 

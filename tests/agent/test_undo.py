@@ -701,7 +701,7 @@ def torn(person: Person, root: Path, *what: str, text: str = "") -> str:
     ids=["longer", "shorter", "much longer", "too big to be kept"],
 )
 def test_an_edit_in_place_that_was_cut_off_is_taken_back_or_completed(person: Person, root: Path, old: str, new: str) -> None:
-    """A file with several names is half written then; one that is too big to be stored is still recorded."""
+    """A file with several names is written in place, so it is half written. A file too big to be stored is still recorded."""
     path = person.folder / "a"
     path.write_text(old)
     (person.folder / "b").hardlink_to(path)
@@ -800,7 +800,7 @@ def test_an_undo_that_was_cut_short_can_be_done_again(person: Person, monkeypatc
         patch.setattr(LocalEnvironment, "replace_file", breaks)
         done = person.undo()
     assert sorted(actions(done).values()) == ["No space left on device", "not done, because another file failed", "restore"]
-    person.undo()  # the undo continues there, not with earlier changes
+    person.undo()  # the second undo continues with these files, not with earlier changes
     assert {name: (person.folder / name).read_text() for name in "abc"} == dict.fromkeys("abc", "1")
 
 

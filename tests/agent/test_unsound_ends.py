@@ -61,7 +61,7 @@ def anthropic(end: Any, calls: list[dict[str, Any]], text: str, *, whole: bool) 
 
 
 def responses(end: Any, calls: list[dict[str, Any]], text: str, *, whole: bool) -> Response:
-    """``end`` is STATUS or STATUS:REASON. A stream's last event has the status in its name, unless "=" stands before it."""
+    """``end`` is STATUS or STATUS:REASON. A stream's last event has the status in its name, unless the status begins with "="."""
     status, _, reason = (end or "").partition(":")
     part = {"type": "output_text", "text": text, "annotations": []}
     output = [{"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}]
@@ -174,7 +174,7 @@ def test_calls_run_after_a_good_end(start: Any, tmp_path: Path, wire: str, end: 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_no_call_of_a_reply_that_the_limit_of_tokens_cut_runs(start: Any, tmp_path: Path, wire: str) -> None:
-    """X-8, ADR 0032: on no wire, not even a call that is whole: the missing part may belong to it or to its neighbours."""
+    """X-8, ADR 0032: not even a whole call runs, on any wire: the missing part may belong to it or to its neighbours."""
     words = {"anthropic": "max_tokens", "responses": "incomplete:max_output_tokens", "gemini": "MAX_TOKENS"}
     reply = WIRES[wire](words.get(wire, "length"), WRITES, "I write.", whole=False)
     agent, server = start(wire, reply, WIRES[wire](GOOD[wire], [], "Well.", whole=False))

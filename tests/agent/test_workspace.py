@@ -243,7 +243,7 @@ def test_after_a_reload_folders_go_by_the_new_file_and_open_sessions_by_the_old(
     assert now is not before
     configure("max_turns: 5\n")  # takes effect after the next reload
     assert [crib.workspace(folders(name)).config.max_turns for name in ("a", "b")] == [3, 3]
-    for where in (before, now, crib.default):  # all of them deny the file's real path
+    for where in (before, now, crib.default):  # each of them denies writes to the file's real path
         write = {"path": str(tmp_path / "real.yaml"), "content": "x"}
         assert "regardless of grants" in (run(where, "write_file", write, asker=approve("once")).result.message or "")
     crib.reconfigure(load_config(path), path.read_bytes())

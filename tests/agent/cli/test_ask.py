@@ -343,7 +343,7 @@ def test_the_legend_of_keys_promises_no_number_that_enter_would_take() -> None:
     ],
 )
 def test_a_receipt_says_what_was_granted(payload: dict[str, Any], words: str) -> None:
-    """Not the number that was offered."""
+    """The receipt names the granted scope, not the number of the choice."""
     expected = f"approved: fs.recursive-delete, anywhere below /p, {words}"
     assert said_in_words({"approved": True, **payload}, _offered()) == expected
 
@@ -415,7 +415,7 @@ def test_the_prompt_takes_five_lines_besides_command_and_findings(delete: Delete
     delete(script, 'rm -rf build; eval "$(date +:)"')
     ours = [line for line in script.screen.split("\n") if not {*line} & {*"│↳!"} and not line.startswith("      as:")]
     rows = sum(-(-len(row) // columns) for row in [*script.prompts, *getattr(script, "rows", [])[-1:]])
-    assert len(ours) - 1 + rows <= 5  # the first line names what is quoted
+    assert len(ours) - 1 + rows <= 5  # the first line introduces the quoted call
 
 
 def test_several_that_wait_form_a_queue(crib: Crib) -> None:

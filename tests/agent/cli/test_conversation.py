@@ -284,7 +284,7 @@ def test_the_chat_is_exported(chat: Any, tmp_path: Path) -> None:
         done = chat(server, "/export", "first", "/export talk.md", "/export talk.md", "/export talk.md --force", "/export")
     assert "this session has no messages yet" in done.err
     assert done.err.count(f"wrote {tmp_path}/talk.md\n") == 2
-    assert f"{tmp_path}/session-" in done.err  # the person learns the path
+    assert f"{tmp_path}/session-" in done.err  # the message names the path
     assert "talk.md already exists" in done.err
     assert "## You\n\nfirst\n\n## The model\n\nOne.\n" in (tmp_path / "talk.md").read_text()
 

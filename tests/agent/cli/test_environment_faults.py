@@ -1,4 +1,4 @@
-"""Faults of the environment end a command with one sentence: closed streams, addresses, link loops, locales, too few files."""
+"""Faults of the environment end a command with one sentence: closed streams, addresses, link loops, locales, file limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ADDRESSES: Mapping[str, tuple[dict[str, str], str, str]] = {
     "certificates": ({"SSL_CERT_FILE": "/nowhere/ca.pem"}, "", "SSL_CERT_FILE is '/nowhere/ca.pem'"),
     "keys": ({"SSLKEYLOGFILE": "/nowhere/keys"}, "", "SSLKEYLOGFILE is '/nowhere/keys'"),
 }
-"""Case, which names a row of the corpus if it has one -> the variables, the base URL ("-": none), and part of the sentence."""
+"""Case (its name is that of its row in the corpus, if any) -> variables, base URL ("-": none), and part of the message."""
 KINDS = {"stdout closed", "malformed address in the environment", "JSON on an ASCII stdout", "link loop"}
 
 

@@ -87,7 +87,7 @@ def called(number: int) -> Any:
 
 
 def untraced(*left: int) -> Iterator[Any]:
-    """Yield cases that run without coverage: their neighbours run the same lines in another order."""
+    """Yield cases that run without coverage: similar cases run the same lines in another order."""
     for one in left:
         yield pytest.param(one, marks=pytest.mark.untraced)
 
@@ -149,7 +149,7 @@ def test_a_chat_goes_on_and_every_command_ends_in_a_line(small: OnDisk, left: in
 
 
 def test_a_first_start_there_is_none(started: OnDisk, config: Any) -> None:
-    """The next start would have to ask a person about everything that the first could not store."""
+    """If the first start could not store its state, the next one would have to ask a person to confirm everything."""
     with ChatServer(ChatServer.text("hi")) as server:
         config(f"model: {{name: m, base_url: '{server.base_url}'}}\n")
         started.fill(0)
@@ -171,7 +171,7 @@ _ORDERS = (
 
 
 class Busy(WindowServer):
-    """A model that uses every kind of stored data until its context is full; and its delegate."""
+    """A model and its delegate. The model uses every kind of stored data until its context is full."""
 
     def __init__(self) -> None:
         super().__init__(9_000, self._busy)

@@ -16,7 +16,7 @@ COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 KEY = "sk-hidden-4711"
 NOBODY = 65534
 AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-"""Options to run as another user in place of the person, because root can read everything."""
+"""Options that run a process as an ordinary user if root runs the tests, because root can read everything."""
 PROGRAM = f"""
 import ctypes, os, subprocess, sys
 from agent.cli.hidden import hide

@@ -9,7 +9,7 @@ from toolcrib.testing import ChatServer
 
 
 def test_piped_lines_run_no_command_of_ones_own(run: Any, tmp_path: Path) -> None:
-    """No person types piped lines: a mark before a command must not run it without approval."""
+    """Piped lines are not typed by a person, so a ``!`` before a command must not run it without approval."""
     with ChatServer(ChatServer.text("Yes.")) as server:
         done = run("chat", "--base-url", server.base_url, "--model", "m", stdin=b"!touch made\n!!touch made\nis it there?\n")
         assert len(server.requests) == 1

@@ -67,7 +67,7 @@ def test_the_session_s_title_is_the_task(start: Start, run: Any) -> None:
 
 
 def test_the_input_cannot_end_its_own_part(start: Start) -> None:
-    """The mark depends on all of the input, and is never part of it."""
+    """The mark is derived from the whole input, and never occurs in it."""
     with ChatServer(ChatServer.text("A."), ChatServer.text("B.")) as server:
         start(server, "what?").communicate(b"innocent\n", timeout=60)
         mark = said(server).split("<standard-input ")[1].split(">")[0]

@@ -1,4 +1,4 @@
-"""The store's files in `toolcrib doctor`: it judges their content, and ends whatever they are."""
+"""The store's files in `toolcrib doctor`: it checks their content, and does not hang on special files."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_disk_that_is_not_mounted_begins_no_store(run: Any, config: Any, tmp_p
     disk.rename(away)
     for stays in (True, False):
         if stays:
-            disk.mkdir()  # the folder that it is mounted on
+            disk.mkdir()  # the empty mount point
         for done in (task(), run("sessions"), run("doctor", "--offline")):
             assert done.code in (1, 2)
             assert f"{disk}/store.db is missing, but it was used before. Mount its disk" in done.out + done.err
@@ -93,7 +93,7 @@ def test_a_disk_that_is_not_mounted_begins_no_store(run: Any, config: Any, tmp_p
 
 
 def test_a_link_to_a_store_that_is_gone_begins_none(run: Any, said: Path, tmp_path: Path) -> None:
-    """Neither a link of the file nor one of its folder. An empty file that the user makes is a new store."""
+    """No store is created behind a link of the file or of its folder. An empty file that the user makes becomes a new store."""
     there = tmp_path / "there"
     there.mkdir()
     for end in ("", "-backup"):

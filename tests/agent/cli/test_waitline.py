@@ -38,7 +38,7 @@ def test_a_line_says_what_is_waited_for_and_goes_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = shown(monkeypatch, capsys, "xterm", waits=True).split("\r\x1b[K")
-    assert [line for line, _ in itertools.groupby(lines)] == [  # a slow machine shows the line again
+    assert [line for line, _ in itertools.groupby(lines)] == [  # a slow machine may show a line twice
         "",
         "waiting for big-model ... 0 s; Ctrl-C interrupts",
         "",

@@ -78,7 +78,7 @@ def test_help_with_a_plugin(run: Any, state: Path, config: Callable[[str], Path]
 
 
 def test_grants_that_cannot_be_kept_count_nowhere(run: Any, state: Path, config: Callable[[str], Path], tmp_path: Path) -> None:
-    """explain leaves them out and reports it; no session opens, neither with them nor without."""
+    """explain leaves out these grants and reports that; no session opens, with or without them."""
     config(f"store: {{path: {tmp_path}/s.db}}\ncommand_allowlist: [{{argv: [rm, -rf, build], cwd: {tmp_path}, version: 1}}]\n")
     done = run("explain", "rm -rf build")
     assert "decided by: a user" in done.out

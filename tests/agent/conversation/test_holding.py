@@ -11,7 +11,7 @@ from toolcrib.contract.store import Fence, Lease
 
 
 async def test_a_lease_that_could_not_be_given_back_is_taken_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its holder does not wait until it lapses. The lease counts as a new one: calls that the failure left are recovered."""
+    """The holder does not wait until the old lease expires. It takes a new one, so calls that the failure left are recovered."""
     store, fence, waited = MemoryStore(), Fence(), list[str]()
     release, failures = store.leases.release, [StoreFailed("the disk is full")]
 

@@ -86,7 +86,7 @@ async def test_the_same_one_is_asked_to_mend_its_answer(crib: Crib) -> None:
 
 @pytest.mark.parametrize("anew", [False, True])
 async def test_a_given_provider_session_gets_the_results_after_a_park(crib: Crib, anew: bool) -> None:
-    """A caller may give the provider session before or after the park, such as a host that opens the session again."""
+    """A caller may give it before or after the run is parked. A host that reopens the session gives it afterwards."""
     session = await crib.open(platform="api", suspends=True)
     first = ScriptedSession([("terminal", {"command": "rm -rf build"}), ("todo", {})], "done")
     session.link.use(first)

@@ -27,7 +27,7 @@ from toolcrib.testing import ScriptedSession
 
 
 class Echo(ScriptedSession):
-    """A model that answers once it ``may``; it answers ``no`` with an error, and a command by running it."""
+    """A model that answers once ``may`` is set; it answers ``no`` with an error, and a command by running it."""
 
     def __init__(self, may: asyncio.Event) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ async def test_a_parked_run_is_told_of_once_and_ended_by_an_interrupt_of_whose_i
 async def test_an_answer_that_comes_while_its_run_is_being_parked_is_heeded_though_the_store_is_slow(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Waiting items are read until nothing drives the session any more; after that the run is left alone."""
+    """Waiting items are read while a task drives the session; after that the manager does not touch the run."""
     (tmp_path / "out").mkdir()
     house.may.set()
     driving: list[object] = []
@@ -233,7 +233,7 @@ async def test_an_answer_that_comes_while_its_run_is_being_parked_is_heeded_thou
 
     async def slowly(session_id: str) -> Any:
         found = await waiting(session_id)
-        if driving and asyncio.current_task() not in driving and len(looks) < 2:  # the look of the answer and of its signal
+        if driving and asyncio.current_task() not in driving and len(looks) < 2:  # the checks for the answer and for its signal
             looks.append(session_id)
             await house.until(lambda: not manager.at_work(session_id))
         return found

@@ -24,7 +24,7 @@ REMOVES = [("terminal", {"command": "rm -rf out"})]
 
 
 class House:
-    """Sessions whose models say ``turns``; ``came`` and ``events`` are what the manager delivered."""
+    """Sessions whose models reply with ``turns``; ``came`` and ``events`` are what the manager delivered."""
 
     def __init__(self, crib: Crib) -> None:
         self.crib = crib

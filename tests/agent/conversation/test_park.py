@@ -136,7 +136,7 @@ def test_a_holder_that_was_stopped_writes_nothing_more(tmp_path: Path, worker: C
             os.kill(process.pid, signal.SIGSTOP)
             while is_locked(tmp_path / "store.db"):  # in a transaction it would keep all others from writing
                 os.kill(process.pid, signal.SIGCONT)
-                time.sleep(0.01)  # with no time in between it may never leave the transaction
+                time.sleep(0.01)  # without a pause it may never leave the transaction
                 os.kill(process.pid, signal.SIGSTOP)
             (tmp_path / "plan.json").write_text("[]")  # the process that takes over ends the run at its next turn
             does(worker("continue"))
@@ -198,7 +198,7 @@ async def test_what_overlaps_a_parked_call_waits(crib: Crib, tmp_path: Path) -> 
 
 
 async def test_what_another_process_downloaded_is_asked_about_here(crib: Crib, tmp_path: Path) -> None:
-    """The files' origins are read again after another process had the session, in runs and for manual calls."""
+    """After another process has used the session, the files' origins are read again, in runs and for manual calls."""
     for name in ("x.sh", "y.sh"):
         (tmp_path / name).write_text("echo hello\n")
     here = await crib.open(suspends=True)
@@ -395,7 +395,7 @@ async def test_what_is_said_to_a_parked_session_waits(crib: Crib, tmp_path: Path
 
 
 async def test_a_run_that_another_process_took_over_ends_here(crib: Crib) -> None:
-    """A late write is refused, from any caller."""
+    """A late write is refused, whichever caller tries it."""
     session = await crib.open()
 
     async def taken(args: Any) -> str:

@@ -59,7 +59,7 @@ async def test_the_next_request_has_what_was_said_before_an_interrupt(tmp_path: 
     assert said.startswith("one two")
     assert said.endswith("\n\n[interrupted by the user]")
     assert len(said) < len("one two three four five six\n\n[interrupted by the user]")
-    assert json.dumps(second[: len(first)]) == json.dumps(first)  # the server's cache of it stays valid
+    assert json.dumps(second[: len(first)]) == json.dumps(first)  # so the server's cache of the prefix stays valid
     assert json.dumps(third[: len(second)]) == json.dumps(second)
 
 
@@ -131,7 +131,7 @@ async def test_a_killed_process_leaves_what_was_said_a_second_before(tmp_path: P
             state = state if record is None else RunState.of(record)
         assert (state.said, state.phase, state.step) == ("a long answer", "asking", 2)
         assert [one["role"] for one in await session.records()] == ["user"]
-        asked.cancel()  # leaves the run as a kill does
+        asked.cancel()  # leaves the run in the same state as a kill
         with pytest.raises(asyncio.CancelledError):
             await asked
         await session.close()

@@ -202,7 +202,7 @@ def test_a_server_that_recovers_is_asked_again(crib: Crib) -> None:
 
 
 def test_a_server_that_names_a_time_in_the_past_gets_a_moment(crib: Crib) -> None:
-    """Its clock may be wrong: asked at once, all its clients would come back together."""
+    """Its clock may be wrong. If its clients retried without a delay, all of them would return at the same time."""
     policy = RetryPolicy(first=2.0)
     assert 1.0 <= (policy.wait(1, RateLimited("slow down", retry_after=0.0)) or 0) <= 2.0
     assert 2.0 <= (policy.wait(2, Overloaded("busy", retry_after=0.0)) or 0) <= 4.0

@@ -1,4 +1,4 @@
-"""A gateway with jobs: the house of the gateway's tests, with a model that schedules jobs on request."""
+"""A gateway with jobs: the ``House`` of the gateway's tests, with a model that schedules jobs on request."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ async def test_a_principal_sees_and_touches_only_its_own(house: JobHouse) -> Non
 
 
 async def test_rights_that_shrank_meanwhile_count(house: JobHouse) -> None:
-    """The job lacks a tool that its creator may no longer use; a creator who may no longer speak gets no runs."""
+    """The job loses the tools that its creator may no longer use. It does not run if the creator may no longer speak."""
     paired = Pairings(house.store, "fake")
     house.configure(OWNED.replace("[ann]", "[]") + QUICK)
     async with house.gateway() as gateway:
@@ -259,7 +259,7 @@ async def test_what_would_ask_waits_where_it_is_parked_and_is_asked_in_the_chat(
         await house.due(job)  # it becomes due again while it waits
         skipped = await house.run_of(job, "skipped")
         assert skipped.note == "the previous run was still in progress"
-    async with house.gateway() as gateway:  # not asked again; another process gets the answer
+    async with house.gateway() as gateway:  # the question is not sent again; another process gets the answer
         line_of(gateway)
         assert sum(1 for one in house.platform.shown[shown:] if one.out.buttons) == 1
         await house.platform.presses(question, "y")

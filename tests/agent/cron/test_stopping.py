@@ -1,4 +1,4 @@
-"""Ending what a job has in progress: its questions and its runs, also in another process."""
+"""Ending a job's open questions and active runs, also in another process."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_grants_of_the_parents_session_do_not_pass_down(start: Start, tmp_path: 
 
 
 def test_what_a_delegate_downloaded_its_parent_is_asked_about(start: Start, tmp_path: Path) -> None:
-    """Both share the journal: it has what either of them wrote or downloaded."""
+    """Both share the journal, which records the files that either of them wrote or downloaded."""
     keys: list[list[str]] = []
 
     def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
@@ -263,7 +263,7 @@ def test_undo_takes_back_what_its_delegates_changed(start: Start, tmp_path: Path
 
 
 def test_delegates_at_the_same_time_may_use_the_same_ids_of_calls(start: Start, tmp_path: Path) -> None:
-    """Servers number the calls of each conversation from the start; snapshots around them are not mixed up."""
+    """Servers number the calls of each conversation from 0. Snapshots of calls with equal ids stay separate."""
     meet = "touch {0}; until [ -e one ] && [ -e two ]; do sleep 0.05; done"
     scripts = {
         name: [ChatServer.calls(("terminal", {"command": meet.format(name)}), ids=["call_0"]), ChatServer.text("met")]
@@ -437,12 +437,12 @@ def test_a_run_with_all_its_delegates_keeps_to_its_tokens(start: Start, at_once:
     with pytest.raises(TokenCapReached):
         agent.ask("go")
     each = 15  # tokens of a reply
-    assert each * len(server.requests) <= 1_000 + (at_once + 1) * each  # each of them and the run notice it only with a reply
+    assert each * len(server.requests) <= 1_000 + (at_once + 1) * each  # all of them notice the cap only after a reply
 
 
 def test_another_project_is_not_its_own(start: Start, tmp_path: Path) -> None:
-    """If the session changed to another project's folder, its delegate begins in the session's own: other projects have their own
-    instructions.
+    """If the session changed to another project's folder, its delegate still begins in the session's own project: other projects
+    have their own instructions.
     """
     (tmp_path / "project" / "deep").mkdir(parents=True)
     (tmp_path / "other").mkdir()

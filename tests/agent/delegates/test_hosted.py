@@ -17,7 +17,7 @@ YES = {"approved": True, "scope": "once"}
 
 
 def test_the_end_of_one_in_the_background_wakes_its_session(tmp_path: Path, task_server: Any) -> None:
-    """The delegate may ask a question before: its question is answered like its parent's."""
+    """The delegate may ask a question first, which is answered like its parent's."""
     (tmp_path / "build").mkdir()
     came: list[RunResult | Exception] = []
 

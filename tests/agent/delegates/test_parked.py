@@ -148,7 +148,7 @@ def test_a_delegate_at_work_is_driven_by_its_parent_alone(tmp_path: Path, task_s
                 own = [one for one in await store.tickets.pending() if one.session_id == child]
                 assert [await persons_session(store, one.session_id) for one in own] == [parent] * 2
                 for one in [*(await store.tickets.pending(parent)), *own]:
-                    with suppress(Denied):  # its twin was answered under the parent's session
+                    with suppress(Denied):  # the same question was answered under the parent's session
                         await agent.answer(one.ticket.id, YES)
                 resumed = await agent.resume_run()
                 assert resumed is not None

@@ -41,7 +41,7 @@ def cut(text: str, places: list[int]) -> list[str]:
 
 @given(objects, st.booleans(), st.sampled_from([None, 1]), st.lists(st.integers(0, 10_000)))
 def test_any_cut_reads_what_json_reads(args: dict[str, Any], ascii_only: bool, indent: int | None, places: list[int]) -> None:
-    """004-10: keys in any order, escapes, quotes and braces in strings, objects within"""
+    """004-10: keys in any order, escapes, quotes and braces in strings, nested objects"""
     text = json.dumps(args, ensure_ascii=ascii_only, indent=indent)
     reader = read(text, cut(text, places))
     assert reader.complete

@@ -32,7 +32,7 @@ platforms:
 
 
 class Heard(Protocol):
-    """The part of a house that a Parrot uses."""
+    """The part of a ``House`` that a Parrot uses."""
 
     asked: list[str]
     ran: set[str]
@@ -88,7 +88,7 @@ class House:
         self.config.write_text(text)
 
     def factory(self, **given: Any) -> FakePlatform:
-        """Return the platform's one server, which outlives the gateway: shown messages stay."""
+        """Return the one platform. It outlives the gateway, so shown messages remain."""
         self.platform.host = given["host"]
         return self.platform
 

@@ -1,4 +1,4 @@
-"""Failures reach the operator's log; users get words that reveal no internals."""
+"""Failures reach the operator's log; users get messages that reveal no internals."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _LIMIT = 60.0
 
 
 class Post:
-    """Records the messages that chats show, and the requests to the model. ``meets`` decides the fate of the message."""
+    """Records the messages that chats show, and the requests to the model. ``meets`` decides what happens to a message."""
 
     def __init__(self) -> None:
         self.came: list[dict[str, Any]] = []

@@ -185,7 +185,7 @@ async def test_a_process_that_ends_in_between_leaves_the_rest_to_the_next(
             patch.setattr(HostedSessions, "end", killed)
             await by_new(house, line)
             await eventually(lambda: _has_another(house, left))
-        await line.manager.leave()  # leave running work as a kill does
+        await line.manager.leave()  # leave running work in the same state as a kill
     house.may.set()
     async with house.gateway() as gateway:
         line_of(gateway)

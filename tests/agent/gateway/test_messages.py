@@ -36,7 +36,7 @@ ASKED = (
     "  You are asked about this every time.\n\n"
     "1 yes, once · 3 no — /approve , /deny  REASON; for owner"
 )
-"""A question about a message to another user's chat, shown in the asker's chat, without the name that they used and its id."""
+"""A question about a message to another user's chat, as the asker's chat shows it, with the chat's name and the id removed."""
 HEADING = "✉ An agent sends this for you, from "
 
 
@@ -115,7 +115,7 @@ async def test_a_message_to_ones_own_chat_elsewhere_is_shown_as_an_agents_and_as
 
 
 async def test_every_message_comes_where_a_provider_gives_the_id_of_a_call_again(desk: Desk) -> None:
-    """Some do, in a run and between the runs of a session."""
+    """Some providers repeat ids, in a run and between the runs of a session."""
     async with desk.house.gateway() as gateway:
         line_of(gateway)
         await desk.met()
@@ -214,7 +214,7 @@ async def test_whether_a_chat_is_known_shows_only_once_somebody_agreed(desk: Des
 async def test_a_question_tells_its_asker_and_their_group_nothing_of_chats_that_are_not_theirs(
     desk: Desk, user: str, chat: Chat
 ) -> None:
-    """Chats of one user, of several, of a group, and none: the approver reads which one it is, and the asker never does."""
+    """The approver reads whether the chat is one user's, several users' or a group's, or does not exist. The asker never does."""
     told, asides = set(), list[str]()
     names = ("fake/carl", "fake/ann", "fake/direct", f"fake/{chat_id('direct')}", "fake/crew", "fake/nobody")
     async with desk.house.gateway() as gateway:

@@ -165,7 +165,7 @@ async def test_other_settings_make_a_platform_begin_anew_once_its_runs_have_ende
 async def test_the_log_names_nobody_where_a_configuration_is_refused(
     house: House, refused: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The caller of the reload learns what is wrong; the log names the place."""
+    """The caller of the reload learns the error; the log only names the file."""
     changed(house, OWNED)
     with gateway_log("text", str):
         async with house.gateway() as gateway:
@@ -231,7 +231,7 @@ async def test_a_gateway_whose_last_platform_is_switched_off_is_still_seen_and_h
 async def test_a_platform_that_is_switched_off_and_on_starts_once_its_runs_have_ended(
     house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The gateway does not take itself for another process that holds the account, however often it switches."""
+    """The gateway does not mistake itself for another process that holds the account, however often it switches."""
     on = [True]
     monkeypatch.setattr(module, "wanted", lambda crib, named: list(crib.platforms) if on[0] else [])
     house.more = {"retry_seconds": 60.0}

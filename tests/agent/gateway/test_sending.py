@@ -52,7 +52,7 @@ async def test_a_model_sends_a_file_and_a_copy_of_it_is_shown(house: House) -> N
 
 @pytest.mark.parametrize("in_one_run", [True, False])
 async def test_every_file_comes_where_a_provider_gives_the_id_of_a_call_again(house: House, in_one_run: bool) -> None:
-    """Some do, in a run and between the runs of a session: the second file is not taken for the first one."""
+    """Some providers repeat ids, in a run and between the runs of a session. The second file must be sent too."""
     first, second = house.folder / "first.txt", house.folder / "second.txt"
     turns = [
         ProviderTurn("", (ToolCall("call_0", "send_file", {"path": str(file)}),), assistant_turn="x") for file in (first, second)

@@ -1,5 +1,5 @@
-"""Samples of other tools' session files. All are invented from the public descriptions that the readers name, so some paths and
-ids look odd.
+"""Samples of other tools' session files. All are invented, based on the public descriptions that the readers
+name, so some paths and ids look odd.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def write_lines(path: Path, lines: Iterable[Mapping[str, Any] | str]) -> Path:
 
 
 def claude_line(kind: str, content: Any, second: int = 0, **more: Any) -> dict[str, Any]:
-    """Return a line with its envelope. ``more`` goes beside the message or, with ``message_`` before its name, into it."""
+    """Return a line with its envelope. Fields in ``more`` are beside the message, those with the prefix ``message_`` in it."""
     inner = {name.removeprefix("message_"): value for name, value in more.items() if name.startswith("message_")}
     beside = {name: value for name, value in more.items() if not name.startswith("message_")}
     return {

@@ -1,5 +1,5 @@
 """Notes that are refused, and ordinary notes that are kept."""
-# ruff: noqa: RUF001 - letters that look like others are what this is about
+# ruff: noqa: RUF001 - this file tests letters that look alike
 
 from __future__ import annotations
 

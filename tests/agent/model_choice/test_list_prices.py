@@ -68,7 +68,7 @@ def test_cached_tokens_have_their_own_prices() -> None:
     ],
 )  # fmt: skip
 def test_a_model_elsewhere_has_no_list_price(model: str, base_url: str) -> None:
-    """A server of one's own does not bill what the vendor bills for a model of that name."""
+    """A self-hosted server does not charge the vendor's price for a model of that name."""
     assert found(model, base_url) is None
 
 

@@ -235,7 +235,7 @@ def run_free(tmp_path: Path, gemini: Callable[..., ChatServer]) -> RunResult:
 
 
 def test_a_cap_that_cannot_be_kept_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without prices, or if the server reports no usage: no cost stays unseen."""
+    """A cap needs prices, and a server that reports usage; otherwise costs would go unnoticed."""
     monkeypatch.setitem(sys.modules, "genai_prices", None)  # as if the library of list prices were not installed
     configure(run={"max_cost": 1})
     with assemble(project_dir=tmp_path) as crib, pytest.raises(ConfigError, match=r"needs prices"):

@@ -300,7 +300,7 @@ async def test_text_is_revoked_and_the_entry_that_says_the_same_in_full_is_not(f
 
 
 async def test_where_the_links_of_a_command_led_is_kept_with_it(file: Path) -> None:
-    """003-27: in another session it is bound to the same places, and an entry without links to its own paths"""
+    """003-27: in another session the entry is bound to the same targets, and an entry without links to its own paths"""
     linked = new_grant("always", "command", "/srv", argv=("rm", "build"), links={"/srv/build": "/data/build"})
     await session(file).add(linked)
     await session(file).add(always("rm", "build"))

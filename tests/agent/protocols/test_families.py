@@ -1,4 +1,4 @@
-"""Replies in the forms of the model families, each with the small deviations of real models: one table times the other."""
+"""Replies in the forms of the model families, each with every small deviation of real models."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def test_its_calls_are_read(family: str, case: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_name_of_its_tool_on_native_wires_is_known(family: str) -> None:
-    """A tool ``get.weather`` is ``get_weather`` there, unless that is another tool, or the name of two."""
+    """A tool ``get.weather`` is ``get_weather`` on native wires, unless another tool has that name, or two tools would get it."""
     text = FAMILIES[family]([PARIS])
     others = [one for one in TOOLS if one["function"]["name"] != "get_weather"]
     named = [{**TOOLS[0], "function": {**TOOLS[0]["function"], "name": name}} for name in ("get.weather", "get weather")]
@@ -374,7 +374,7 @@ def test_one_that_is_shown_does_not_run_and_no_text_is_lost(shown: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("case", ["code", *(pytest.param(case, marks=pytest.mark.full) for case in ("two", "much"))])
 def test_what_is_cut_off_never_runs_wrong(family: str, case: str) -> None:
-    """X-8: wherever it ends, and whether or not the server gives the reason."""
+    """X-8: this holds for every cut, and whether or not the server reports it."""
     calls = list(CASES[case])
     text = FAMILIES[family](calls)
     for size in range(0, len(text), 3):

@@ -61,7 +61,7 @@ def test_001_1_001_3_an_action() -> None:
     ],
 )
 def test_001_3_the_delta_of_an_action_is_its_arguments(text: str) -> None:
-    """At any position in the object."""
+    """The action may be at any position in the object."""
     (delta,) = (event for event in read(text).events if event.kind == "tool_call_delta")
     assert (delta.text, delta.name) == ('{"command": "}}}"}', "run")
 

@@ -15,7 +15,7 @@ from toolcrib.contract.session import ParsedReply
 
 
 def rows(name: str, kind: str) -> list[Any]:
-    """Return the rows of a file of the reports as parameters; one that is skipped without the file."""
+    """Return the rows of a file of the reports as parameters, or one skipped parameter if the file is missing."""
     file = Path(os.environ.get("TOOLCRIB_CORPORA", "/nonexistent"), "reports", name)
     if not file.is_file():
         absent = pytest.mark.skip(reason="TOOLCRIB_CORPORA is not set, or has no reports")

@@ -115,7 +115,7 @@ def groq(sent: Any) -> Response | None:
 
 
 def mistral(sent: Any) -> Response | None:
-    """The server repeats the text of the field, whose words must not be taken for its own."""
+    """The server repeats the text of the field, which must not be mistaken for the server's own message."""
     detail = [
         {"type": "extraforbidden", "loc": ["body", "messages", n, "assistant", field], "msg": "Extra inputs are not permitted"}
         | {"input": value}

@@ -213,7 +213,7 @@ def test_records_become_messages() -> None:
 
 
 def test_the_cached_part_of_a_request_keeps_its_bytes() -> None:
-    """004-14: the part before a breakpoint is sent again byte for byte, and an empty reply leaves nothing that is refused."""
+    """004-14: the part before a breakpoint is sent again byte for byte, and no empty message is sent."""
 
     async def drive(session: AnthropicSession) -> None:
         for said in ("one", "two", "  ", "three"):

@@ -21,7 +21,7 @@ from toolcrib.testing import ChatServer, Response, ScriptedSession
 WIRES = ["chat", "responses", "anthropic", "gemini", "text"]
 SHORT = HttpLimits(connect=10, first_byte=0.5, between=30, total=60)
 BEGUN = replace(SHORT, first_byte=3)
-"""For replies that must begin in time: a busy machine may take a while."""
+"""Limits for replies that must begin in time: a busy machine may take a while."""
 TIMES = 600
 """Number of pieces of an endless drip, 30 ms apart."""
 

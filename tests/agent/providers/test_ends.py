@@ -91,6 +91,6 @@ def test_a_piece_of_very_many_values_is_not_read(place: bytes, *, stream: bool) 
 
 
 def test_a_long_string_is_no_such_piece() -> None:
-    """For example, of an image or a long file."""
+    """For example, an image or a long file arrives as one long string."""
     text = "x = [1, 2]\n" * 100_000
     assert ask(ChatServer.text(text, piece=len(text))).assistant_text == text

@@ -17,7 +17,7 @@ MAY_GIVE_NO_IDS = ("chat", "gemini")
 
 @pytest.mark.parametrize("wire", READERS)
 def test_x_10_events_do_not_depend_on_the_cuts(recordings: Any, wire: str) -> None:
-    """X-10: not only the sum, each event is the same; ids are the server's own, if it gave them."""
+    """X-10: not only the sum is the same, but each event; ids are the server's own, if it sent any."""
     recorded = recordings(wire, READERS[wire])
     streams = [row for row in recorded.rows() if row["stream"]]
     assert streams

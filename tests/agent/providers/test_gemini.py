@@ -184,7 +184,7 @@ def test_004_15_results_without_the_models_content_are_refused() -> None:
 
 @pytest.mark.parametrize("model", ["gemini-3-test", "gemini-2.5-flash"])
 def test_records_become_contents(model: str) -> None:
-    """Own content is unchanged, that of another wire or model rebuilt; its first call says why it has no signature."""
+    """Own content is unchanged; content of another wire or model is rebuilt, and its first call says why it has no signature."""
     content = {"role": "model", "parts": [{"text": "t", "thoughtSignature": "a"}, call("f", "b", args={"x": 1})]}
     native = {"wire": "gemini", "message": content}
     two = [{"id": "b1", "name": "fs.write", "args": {"x": 1}}, {"id": "b2", "name": "g", "args": {}}]

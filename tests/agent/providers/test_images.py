@@ -217,7 +217,7 @@ def recorded(turn: ProviderTurn, wire: str) -> list[Any]:
 
 @pytest.mark.parametrize("wire", RESULTS)
 def test_004_21_what_a_tool_brings_back(wire: str) -> None:
-    """Beside the result if the wire supports it, else after all results; a failed call is text alone on every wire."""
+    """The image is beside the result if the wire supports that, else after all results. A failed call is only text."""
 
     async def drive(session: Any) -> ProviderTurn:
         session.say("draw")

@@ -247,7 +247,7 @@ def test_what_a_server_does_not_know_is_left_out_once_and_for_all() -> None:
     ],
 )
 def test_000_42_every_refusal_has_its_kind_and_words(response: Response, kind: type[ProviderError], shown: str) -> None:
-    """000-42: status and body in the error; the key never (in no header to another host, no error, no repr)."""
+    """000-42: the error has status and body. The key is in no header to another host, no error and no repr."""
     with ChatServer(response) as server, pytest.raises(kind) as caught:
         ask(server, key=True)
     assert shown in str(caught.value)

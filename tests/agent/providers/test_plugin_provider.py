@@ -45,7 +45,7 @@ def turn_of(session: ProviderSession, events: list[StreamEvent] | None = None) -
     return asyncio.run(session.stream_turn(([] if events is None else events).append))
 
 
-Turn: Any = ProviderTurn  # the tests make invalid ones with it
+Turn: Any = ProviderTurn  # an alias without a type, so that the tests can make invalid turns
 
 
 @pytest.mark.parametrize(

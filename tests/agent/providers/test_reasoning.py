@@ -47,7 +47,7 @@ def test_deepseek_gets_its_reasoning_in_every_later_question() -> None:
 
 
 def test_deepseek_gets_a_blank_for_messages_without_reasoning() -> None:
-    """Another model's messages, and a reply whose reasoning was empty; the server's refusal says that it wants them."""
+    """They are another model's messages, and a reply with empty reasoning. The server's refusal shows that it needs the field."""
     records: list[dict[str, Any]] = [
         {"role": "user", "text": "x"},
         {"role": "assistant", "text": "", "calls": [{"id": "c", "name": "read", "args": {}}], "via": {"model": "gpt-9"}},

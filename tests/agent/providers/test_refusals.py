@@ -1,4 +1,4 @@
-"""Refusals of a server: which ones a later request may not get, and errors without the key."""
+"""Refusals of a server: which of them a retry may fix, and errors without the key."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_an_account_without_money_is_not_asked_again(refusal: Response, retryabl
 def test_the_key_is_removed_from_errors_after_they_are_classified(
     key: str, refusal: Response, kind: type[ProviderError], shown: str
 ) -> None:
-    """The key is a word of the error in the first rows; one of less than 8 characters is no secret and stays."""
+    """In the first rows the key is also a word of the error. A key of less than 8 characters is no secret and stays."""
     with ChatServer(refusal) as server, pytest.raises(kind) as caught:
         asyncio.run(_ask(server, key))
     assert shown in str(caught.value)

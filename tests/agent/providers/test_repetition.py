@@ -168,7 +168,7 @@ def test_a_loop_that_counts_is_found(unit: str) -> None:
 
 
 def test_a_text_in_few_pieces_is_no_repetition() -> None:
-    """Its server wrote all of it before it was sent, so that a stop saves nothing."""
+    """The server generated the whole text before it sent it, so a stop would save nothing."""
     assert stopped_at(SENTENCE * 1_000, 500) == -1
 
 
@@ -185,7 +185,7 @@ _LEAST = 20_000
 
 
 def _files(folder: Path, numbers: dict[str, int]) -> dict[str, list[Path]]:
-    """Return so many large files for each suffix."""
+    """Return that many large files for each suffix."""
     found: dict[str, list[Path]] = {suffix: [] for suffix in numbers}
     for path in sorted(path for path in folder.rglob("*.*") if path.suffix in numbers):
         if len(found[path.suffix]) < numbers[path.suffix] and path.is_file() and path.stat().st_size >= _LEAST:
@@ -254,7 +254,7 @@ def written() -> Iterator[tuple[str, str]]:
 
 
 def test_two_hundred_ordinary_texts_are_not_stopped() -> None:
-    """Checked at many places, as while they arrive."""
+    """Each text is checked at many points, as it is while it arrives."""
     texts = [(name, text[:_MOST]) for name, text in (*ordinary(), *written()) if len(text) >= _LEAST]
     assert {name: at for name, text in texts if (at := stopped_at(text)) >= 0} == {}
     assert len(texts) >= 200

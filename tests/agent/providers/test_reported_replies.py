@@ -213,12 +213,12 @@ _CHECKS: dict[str, Callable[[], None]] = {
     "legacy-function_call": _is_a_call,
 }
 _ELSEWHERE = {"native-text-call"}
-"""Rows with tests beside the code that they are about."""
+"""Rows whose tests are with the tests of the code concerned."""
 
 
 @pytest.mark.parametrize("name", _CHECKS)
 def test_a_reported_case_is_right(name: str) -> None:
-    """Each check holds what the row of this id says in prose."""
+    """Each check asserts what the row of this id describes in prose."""
     _CHECKS[name]()
 
 

@@ -64,7 +64,7 @@ def test_x_10_as_an_independent_reader(lines: list[str], end: str, cuts: list[in
     response = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=stream)
     theirs = [(one.event, one.data) for one in httpx_sse.EventSource(response).iter_sse()]
     ours = read(stream, cuts)
-    # Their events without a data line look like those with an empty one: skip both.
+    # httpx-sse returns events without a data line like those with an empty one: skip both.
     assert [("" if name == "message" else name, data) for name, data in theirs if data] == [one for one in ours if one[1]]
 
 

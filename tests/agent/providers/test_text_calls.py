@@ -241,7 +241,7 @@ def test_an_answer_stays_as_it_is(text: str) -> None:
 
 
 def test_answers_about_markup_are_shown_as_they_are() -> None:
-    """No call, and no character of them changes."""
+    """They contain no call, and no character of them changes."""
     texts = answers()
     found, shown, _ = turns("chat", texts)
     assert [turn.assistant_text for turn in found] == texts

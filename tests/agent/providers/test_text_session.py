@@ -85,7 +85,7 @@ def test_000_14_000_20_000_38_000_39_000_45_a_conversation_in_tags() -> None:
 
 
 def test_000_19_what_was_shown_stays_once_a_reply_has_shown_that_the_model_does_not_think() -> None:
-    """Before that, a stray end of thinking counts; a call before it never runs."""
+    """Until then a stray end of thinking counts, and a call before it never runs."""
 
     async def drive(session: TextSession) -> Any:
         found = []
@@ -348,7 +348,7 @@ def test_000_36_an_exception_is_its_message(tmp_path: Path, protocol: str, fault
 )
 @pytest.mark.parametrize("protocol", ["tags", "command", "hermes"])
 def test_000_35_a_result_is_its_text(tmp_path: Path, protocol: str, value: Any, words: str) -> None:
-    """000-35: an empty one is OK, both live and when the conversation is resumed."""
+    """000-35: an empty result is sent as OK, both live and when the conversation is resumed."""
     assert told(tmp_path, protocol, lambda args: value) == words
 
 

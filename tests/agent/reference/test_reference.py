@@ -136,7 +136,7 @@ def test_words_are_found_where_words_begin_and_decisions_of_the_past_come_last()
     everything = list(sections(Page(path, text) for path, text in texts.items()))
     assert [one.page for one in with_words(["backup"], everything)] == ["other", "guide", "reference/rules/x", "adr/1"]
     assert [one.page for one in with_words(["arg"], everything)] == ["guide"]
-    assert [one.page for one in with_words(["gument"], everything)] == ["guide"]  # no word starts with it
+    assert [one.page for one in with_words(["gument"], everything)] == ["guide"]  # no word starts with "gument"
     both = [Page("a", "# A\n\narguments\n"), Page("b", "# B\n\nrg\n")]
     assert [one.page for one in with_words(["rg"], list(sections(both)))] == ["b"]
 
@@ -168,7 +168,7 @@ def test_every_key_that_a_page_names_is_a_setting() -> None:
     known = {tuple(one.key.replace("[]", "").split(".")) for one in settings()}
     known |= {key[:length] for key in known for length in range(1, len(key))}
     sections_of_it = {key[0] for key in known}
-    # modules, an id of doctor's, and keys of rules
+    # modules, an id of a check of doctor, and keys of rules
     others = {"toolsets.py", "tools.judge.patterns", "store.damaged", "terminal.device", "terminal.type"}
 
     def is_known(name: str) -> bool:
@@ -179,7 +179,7 @@ def test_every_key_that_a_page_names_is_a_setting() -> None:
     wrong = [
         f"{page.path}: {name}"
         for page in all_pages(of_commands())
-        if not page.path.startswith(("adr/", "changelog"))  # about the past
+        if not page.path.startswith(("adr/", "changelog"))  # these pages describe the past
         for name in re.findall(r"`([a-z_]+(?:\.[A-Za-z_*]+)+)`", page.text)
         if name.split(".")[0] in sections_of_it and name not in others and not name.startswith("profiles.") and not is_known(name)
     ]

@@ -71,7 +71,7 @@ async def test_the_older_copy_is_a_day_older(open_file: Open, file: Path) -> Non
     grow_old(newest, 7)
     grow_old(older, 20)
     await close_after(open_file, "d")
-    assert copies(file) == {"store.db-backup": 4, "store.db-backup-before": 2}  # the newest is not a day older yet
+    assert copies(file) == {"store.db-backup": 4, "store.db-backup-before": 2}  # the copies are less than a day apart
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ async def test_the_older_copy_is_a_day_older(open_file: Open, file: Path) -> Non
     ids=["random", "empty", "zeros", "pipe", "database"],
 )
 async def test_another_file_of_that_name_is_no_copy(open_file: Open, file: Path, content: bytes | str) -> None:
-    """It is replaced at once, does not take the place of the older copy, and restores nothing."""
+    """The file is replaced at once, does not replace the older copy, and restores nothing."""
     newest, older = file.with_name("store.db-backup"), file.with_name("store.db-backup-before")
     await close_after(open_file, "a")
     newest.rename(older)
@@ -155,7 +155,7 @@ async def test_a_damaged_store_does_not_replace_its_copy(open_file: Open, file: 
 
 
 async def test_a_disk_with_little_room_gets_no_copy(open_file: Open, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store itself needs the room."""
+    """The store itself needs the space."""
     usage = shutil.disk_usage(file.parent.parent)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=200 * 1024 * 1024))
     await close_after(open_file, "a")

@@ -163,7 +163,7 @@ async def test_a_call_knows_when_it_began_and_ended(make_store: MakeStore) -> No
 
 
 async def test_a_call_knows_its_turn_and_whether_it_ended_the_run(store: Store) -> None:
-    """The ledger returns both even after recovery ended the call, and neither for a call that was opened without them."""
+    """The ledger returns both even after recovery ended the call. It returns neither for a call that was opened without them."""
     await store.ledger.open(ToolCall("c", "x"), "s", S.RUNNING, turn="run/1")
     await store.ledger.finish("s", "c", S.FAILED, ToolResult.error("x", "enough"), end_run=True)
     await store.ledger.open(ToolCall("d", "x"), "s", S.RUNNING)
@@ -329,7 +329,7 @@ async def test_a_session_is_described(make_store: MakeStore) -> None:
 
 
 async def test_what_a_session_asks_is_kept_from_its_creation_on(store: Store) -> None:
-    """An update without it keeps it, and an update with an empty one clears it."""
+    """An update without ``via`` keeps it, and an update with an empty ``via`` clears it."""
     asked = {"provider": "chat", "model": "m", "base_url": "http://127.0.0.1:1/v1", "key_env": "MINE"}
     await store.sessions.create("s", platform="cli", user="me", via=asked)
 

@@ -111,7 +111,7 @@ async def test_a_job_that_changed_meanwhile_is_not_claimed(store: Store) -> None
 
 
 async def test_a_time_that_is_known_moves_the_job_on(store: Store) -> None:
-    """After the clock was set back: the time has begun before, so the job moves to its next time."""
+    """The clock was set back, and a run has begun at this time before, so the job moves to its next time."""
     job = await kept(store, job_of())
     assert await store.cron.claim(run_of()) is not None
     assert await store.cron.claim(run_of(), job, 200.0) is None

@@ -109,7 +109,7 @@ async def test_prompts_that_say_something_become_others(store: Store, said: str)
 
 
 async def test_sessions_are_found_by_whatever_they_keep(store: Store) -> None:
-    """The texts that searches use are not the only ones that count."""
+    """Texts that the search index does not contain count too."""
     say = {
         "message": {"role": "assistant", "text": "Yes.", "native": {"reasoning_content": "likes apricots"}},
         "long": {"role": "user", "text": "x " * 40_000 + "likes apricots" + " y" * 40_000},

@@ -69,9 +69,9 @@ async def test_a_lease_that_lapsed_is_taken_over(store: Store) -> None:
 
 @pytest.mark.parametrize("part", [1, 2, 3])
 async def test_an_owner_of_another_boot_or_namespace_is_never_assumed_dead(store: Store, part: int) -> None:
-    """Nor an owner in an unknown form."""
+    """Neither is an owner in an unknown form."""
     mine = new_owner().split(":")
-    mine[0] = "4194304"  # above every process number
+    mine[0] = "4194304"  # above every process id
     odd = ":".join([*mine[:part], "elsewhere" if part > 1 else "", *mine[part + 1 :]])
     assert await store.leases.take("s", odd, HOUR) is not None
     assert await store.leases.take("s", new_owner(), HOUR) is None

@@ -1,4 +1,4 @@
-"""Conformance of every store: a session's parent and the reason; and stores of an older toolcrib, which stored them elsewhere."""
+"""Conformance of every store: a session's parent and the reason; and stores of an older toolcrib, which kept both elsewhere."""
 
 from __future__ import annotations
 

@@ -728,7 +728,7 @@ def test_any_text_comes_back(
 
 
 def _exactly(body: dict[str, Any]) -> str:
-    """Two halves of a character are not the character."""
+    """Two halves of a surrogate pair must not compare equal to the whole character."""
     return json.dumps(body, sort_keys=True, ensure_ascii=False)
 
 

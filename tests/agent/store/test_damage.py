@@ -104,7 +104,7 @@ async def test_a_repair_that_fails_leaves_no_file_where_none_was(used: Path, mon
 async def test_a_copy_is_not_replaced_by_one_with_far_fewer_sessions(
     used: Path, open_file: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Only deletion by the user reduces the number, and that removes the copies."""
+    """Only deletion by the user reduces the number of sessions, and a deletion also removes the copies."""
     backup = used.with_name("store.db-backup")
     before = backup.read_bytes()
     used.unlink()
@@ -127,7 +127,7 @@ async def test_a_copy_is_not_replaced_by_one_with_far_fewer_sessions(
 
 
 async def test_a_copy_that_is_being_made_is_forgotten_too(used: Path) -> None:
-    """A killed process or a living one may have begun it: it may hold deleted data."""
+    """A killed process or a living one may have begun the copy, so it may hold deleted data."""
     left = used.with_name(f"store.db-backup-new-{os.getppid()}")
     left.write_bytes(b"secret")
     Backups(used).forget()

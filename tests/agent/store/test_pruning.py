@@ -44,7 +44,7 @@ def counts(file: Path) -> dict[str, int]:
 
 
 def bodies(file: Path, session: str) -> list[bytes]:
-    """Return the ends of the session's stored messages: packed ones begin alike."""
+    """Return the last bytes of the session's stored messages, because packed messages all begin alike."""
     with closing(sqlite3.connect(file)) as database:
         sql = "SELECT body FROM messages WHERE session = (SELECT row FROM sessions WHERE id = ?) AND typeof(body) = 'blob'"
         return [body[-20:] for (body,) in database.execute(sql, (session,))]
@@ -128,7 +128,7 @@ async def test_a_session_that_has_something_to_do_stays(tmp_path: Path) -> None:
 
 
 async def test_a_ticket_that_ran_out_goes_with_its_session(tmp_path: Path) -> None:
-    """Its state is only written by an answer, or here."""
+    """Only an answer, or this deletion, writes the ticket's state."""
     now = [100.0]
     store = SqliteStore(tmp_path / "store.db", clock=lambda: now[0])
     await store.sessions.create("s", platform="cli", user="")

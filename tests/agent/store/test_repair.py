@@ -247,7 +247,7 @@ async def test_a_log_that_lost_nothing_is_not_reported(
 
 
 async def test_a_log_of_another_state_of_the_file_is_reported(open_file: Open, used: Path, leave_log: OnFile) -> None:
-    """The file was restored from elsewhere, and the log stayed."""
+    """The file was replaced by an older one, but its log was not."""
     older = used.read_bytes()
     store = open_file()
     await use(store, sessions=3, first=6)
@@ -430,7 +430,7 @@ async def test_a_conversation_with_a_hole_is_whole_again(open_file: Open, used: 
 
 
 async def test_nothing_that_waited_runs_and_nothing_agreed_holds(open_file: Open, used: Path, spoil: OnFile) -> None:
-    """The backup may be older than the last events: a call would run, or a grant would count, a second time."""
+    """The backup may be older than the last events. A waiting call would run twice, or a used grant would count again."""
     store = open_file()
     await leave_open(store)
     store.close()
@@ -603,7 +603,7 @@ async def test_newer_conversations_of_the_file_are_laid_over_the_backup(open_fil
 
 
 async def test_of_a_conversation_in_both_the_longer_one_is_taken_whole(open_file: Open, used: Path, spoil: OnFile) -> None:
-    """The two are not joined: the other's messages may have other numbers, so they never fill a hole."""
+    """The two are not joined: messages of the other one may have other numbers, so they never fill a gap."""
     back_up(used)
     store = open_file()
     more = [{"role": "user", "text": f"later {number}"} for number in range(9)]

@@ -181,7 +181,7 @@ repair(Path(sys.argv[1]))
 async def test_a_repair_that_dies_after_any_step_is_finished_by_the_next(
     used: Path, open_file: Open, how: str, leave_log: OnFile, spoil: OnFile
 ) -> None:
-    """The log with the last messages is in its place, or has been read."""
+    """After each step, the log with the last messages is still beside the file, or has been read."""
     leave_log(used)
     spoil(used)
     log = used.with_name("store.db-wal").read_bytes()

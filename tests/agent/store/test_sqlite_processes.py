@@ -93,7 +93,7 @@ async def write(caller):
 await asyncio.gather(*(write(caller) for caller in range(8)))
 """
     for turn in range(3):
-        used = file.with_name(f"{turn}.db")  # a separate file each: a log left beside it would be read as its last state
+        used = file.with_name(f"{turn}.db")  # a separate file for each turn: SQLite would apply a leftover log to the next one
         with process(used, root, code) as writer:
             printed = [line(writer) for _ in range(10 + 300 * turn)]
             printed += kill(writer).split("\n")[:-1]

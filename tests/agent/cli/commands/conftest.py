@@ -53,7 +53,7 @@ def is_asked() -> Callable[[pexpect.spawn, str], str]:
 
 @pytest.fixture
 def leave() -> Callable[[pexpect.spawn], tuple[int, str]]:
-    """Return ``leave(child)``, which denies the remaining repairs: (exit code, output until the end)."""
+    """Return ``leave(child)``, which denies the remaining repairs and returns (exit code, remaining output)."""
 
     def wait(child: pexpect.spawn) -> tuple[int, str]:
         said = ""

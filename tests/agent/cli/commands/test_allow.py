@@ -69,7 +69,7 @@ def test_a_rule_for_a_tool(does: Any, tmp_path: Path) -> None:
 
 
 def test_a_denial_names_the_rule_that_allows_exactly_the_call(does: Any, tmp_path: Path) -> None:
-    """Typed as it is shown, also with characters that a pattern or a shell would read."""
+    """The shown option works as it is printed, even if it contains characters that are special to patterns or shells."""
     for folder, command in (("build", ""), ("a*b", "rm -rf 'a*b'"), ("it's", 'rm -rf "it\'s"')):
         denied = does(folder, command=command)
         shown = re.findall(r"^to allow exactly that call: (.*)$", denied.err, re.MULTILINE)

@@ -243,7 +243,7 @@ def test_a_no_from_outside_says_how_the_run_continues(run: Any, tmp_path: Path) 
 
 
 def test_a_no_to_a_delegate_says_that_its_parent_goes_on(run: Any, tmp_path: Path) -> None:
-    """The first of its requests waits under its parent's session, the others under its own."""
+    """The delegate's first request waits under its parent's session, its other requests under its own."""
     order = ChatServer.calls(("delegate_task", {"task": "tidy"}))
     asks = ChatServer.calls(("terminal", {"command": "rm -rf a"}), ("terminal", {"command": "rm -rf b"}))
     with ChatServer(order, asks) as server:

@@ -19,7 +19,7 @@ from tools.redact import without_forms
 BASE64 = "MIIEowIBAAKCAQEAtB7n8x/0q+5c0Jm7wZ3mHk0u9yqk2r8Zq1Vt4fYx3r5Lk0bQ"
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{BASE64}\n-----END RSA PRIVATE KEY-----"
 SECRETS = {
-    # place -> secret planted there; neither it nor its end may be in the bundle
+    # location -> secret planted there; neither the secret nor a part listed in TELLING may be in the bundle
     "variable": "envsecret-plain-words",
     "variable, short": "hunter7",
     "variable, URL": "postgresql://dbuser:dbpassw0rd@db.internal.example/app",

@@ -60,7 +60,7 @@ def test_a_shortened_store_is_one_fault(run: Any, store_file: Path) -> None:
 
 
 def test_an_emptied_store_is_reported_at_start_and_restored(run: Any, store_file: Path) -> None:
-    """First from the undo data alone, then from the backup."""
+    """First only the undo data shows that the store was used; then the backup exists too."""
     backup = store_file.with_name("toolcrib.db-backup")
     kept = backup.read_bytes()
     backup.unlink()

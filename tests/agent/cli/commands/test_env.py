@@ -299,7 +299,7 @@ def test_containers_are_listed_gone_into_and_stopped(
 
 
 def forgotten(engine: Any, like: str) -> str:
-    """Return the name of a container like that, whose process and watchdog are dead."""
+    """Return the name of a container like ``like`` whose process and watchdog are dead."""
     with subprocess.Popen(["true"]) as ended:
         pass
     with contextlib.closing(docker.DockerClient(engine.host)) as client:
@@ -341,7 +341,7 @@ def test_doctor_removes_what_was_left_behind_once_somebody_agrees(
     is_asked: Any,
     leave: Any,
 ) -> None:
-    """The engine is the default one, and its backend is no longer configured; a configured backend cleans up when opened."""
+    """The container is at the default engine, and no backend is configured. A configured backend cleans up when it is opened."""
     _, alive, _ = owner("docker")
     dead = forgotten(docker_place, alive)
     config("{}")

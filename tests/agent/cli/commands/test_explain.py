@@ -330,7 +330,7 @@ def test_what_today_s_rules_would_decide_otherwise(run: Any, tmp_path: Path) -> 
         ("allowed", "rm -rf build", None, ""),
         ("approved:once", "ls", "ask", "old.rule"),
         ("granted", "rm -rf build", "ask", "old.rule"),
-        ("denied", "rm -rf build", "ask", "old.rule"),  # asked then and now
+        ("denied", "rm -rf build", "ask", "old.rule"),  # needed approval then, and still does
         ("approved:once", "rm -rf /\x1b", "ask", "old.rule"),
     )
     key = key_of(run, "rm -rf build")

@@ -208,7 +208,7 @@ def test_another_process_ends_it(bureau: Bureau, words: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("is_asked_twice", [True, False])
 def test_a_command_that_runs_ends_with_the_gateway_and_its_run_goes_on(bureau: Bureau, is_asked_twice: bool) -> None:
-    mark, number = bureau.folder / "begun", f"1234.{time.time_ns()}"  # of its own: the other case may run at once
+    mark, number = bureau.folder / "begun", f"1234.{time.time_ns()}"  # unique: the other case may run at the same time
     bureau.command = f"touch {mark}; sleep {number}; echo never"
     bureau.configure(roles="owner: [ann]", more="" if is_asked_twice else "gateway: {drain_seconds: 0.2}")
     process = bureau.start()
@@ -344,7 +344,7 @@ def test_a_gateway_that_can_t_run_says_why_and_ends(bureau: Bureau, monkeypatch:
     done = bureau.run("gateway", "run")
     assert done.returncode == 1
     assert "WEBHOOK_SECRET" in done.stderr
-    told = bureau.run("gateway", "status").stdout  # at once: the gateway has ended, and nothing is retried
+    told = bureau.run("gateway", "status").stdout  # no wait is needed: the gateway has exited, and retries nothing
     assert "died" in told
     assert "WEBHOOK_SECRET" in told
     assert "next attempt" not in told

@@ -95,7 +95,7 @@ def register_tools(registry):
 
 
 def test_json_lines_have_what_calls_report(ask: Any, user_plugin: Any) -> None:
-    """002-15 .. 002-17: with the call's id and with changes applied; the last report comes before the call's end."""
+    """002-15 .. 002-17: events have the call's id and the applied changes; the last report comes before the call's end."""
     user_plugin("build", REPORTS)
     with ChatServer(ChatServer.calls(("build", {}), ids=["c9"]), ChatServer.text("Done.")) as server:
         done = ask(server, "go", "--json")

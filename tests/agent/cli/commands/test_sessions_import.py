@@ -217,7 +217,7 @@ def test_what_is_no_file_of_ours_is_said(run: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Make a home with other tools' files in their usual places (made)."""
+    """Make a home with invented files of other tools at their usual paths."""
     home = Path.home()
     write_lines(home / ".claude" / "projects" / "-home-made" / f"{CLAUDE_ID}.jsonl", claude_lines())
     write_lines(home / ".codex" / "sessions" / "2026" / "04" / "29" / f"rollout-made-{CODEX_ID}.jsonl", codex_lines())

@@ -1,4 +1,4 @@
-"""``toolcrib setup`` without a terminal: it takes flags and what it finds as answers. tests/e2e has setup at a terminal."""
+"""``toolcrib setup`` without a terminal: its answers are the flags and what it detects. tests/e2e has setup at a terminal."""
 
 from __future__ import annotations
 

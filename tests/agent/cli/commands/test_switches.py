@@ -1,4 +1,4 @@
-"""Switching tools and toolsets, and the effects."""
+"""Enabling and disabling tools and toolsets, and the effects."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any, agree
 
 
 def test_what_waits_for_a_confirmation_is_told_before_the_end(run: Any, config: Any) -> None:
-    """A script cannot confirm it: the toolset is written, and not called done."""
+    """A script cannot confirm it: the toolset is written, but not reported as done."""
     file = config("toolsets: {custom: {few: {tools: [read_file]}}}\n")
     done = run("toolsets", "create", "more", "--tools", "terminal")
     assert "toolsets.custom.more was written and waits for a confirmation" in done.err

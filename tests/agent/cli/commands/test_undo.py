@@ -133,7 +133,7 @@ def said(request: Any) -> list[str]:
 def test_what_a_later_turn_ran_is_told_before_the_turn_that_can_be_undone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command changes no files that undo records: without the message the person would expect it to be undone."""
+    """Undo does not record the files that a command changes. Without the message, the user would expect undo to revert them."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "calc.py").write_text("1\n")
     asked: list[str] = []

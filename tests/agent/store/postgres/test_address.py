@@ -63,7 +63,7 @@ async def test_what_libpq_refuses_is_not_repeated(more: str) -> None:
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20))
 def test_no_password_is_in_a_message(password: str) -> None:
-    """Messages contain the password in no spelling."""
+    """No message contains the password, in any spelling."""
     password = f"<{password}>"
     address = Address(f"postgresql://me:{quote(password, safe='')}@h/d")
     assert address.options()["password"] == password

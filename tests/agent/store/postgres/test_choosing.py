@@ -28,7 +28,7 @@ async def test_the_server_of_the_environment_is_used(url: str, monkeypatch: pyte
 
 
 def test_what_is_not_installed_is_named_with_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before a connection is opened."""
+    """The error is raised before a connection is opened."""
     monkeypatch.setenv("TOOLCRIB_STORE_URL", "postgresql://me:secret@there/crib")
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "psycopg" else find(name, *more))

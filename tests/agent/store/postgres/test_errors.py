@@ -34,7 +34,7 @@ URL = "postgresql://ann@db.example/crib"
     ],
 )
 def test_why_there_is_no_connection(said: str, told: str) -> None:
-    """libpq reports no code for it."""
+    """libpq reports no error code for a failed connection."""
     words = str(explained(Address(URL), psycopg.OperationalError(said), connecting=True))
     assert told in words
     assert words.endswith(f"({said})")

@@ -24,7 +24,7 @@ SAID = {"role": "user", "text": "hi"}
 
 
 async def test_a_server_that_was_killed_is_used_again_when_it_is_back(own_postgres: Any, open_store: Open) -> None:
-    """Everything is there again that an append has returned for."""
+    """Every append that has returned is in the store after the restart."""
     store = open_store(own_postgres.url)
     await store.sessions.create("s", platform="cli", user="me")
     for turn, how in enumerate(("kill", "stop", "kill")):
@@ -68,7 +68,7 @@ async def test_a_server_that_is_killed_in_the_midst_loses_nothing_that_was_told(
 
 
 async def test_a_server_that_hangs_is_given_up(own_postgres: Any, open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server's own limits do not help then."""
+    """The server's own time limits do not apply while it hangs."""
     monkeypatch.setattr(_database, "_SECONDS", 2.0)
     store = open_store(own_postgres.url)
     await store.sessions.create("s", platform="cli", user="me")
