@@ -56,7 +56,7 @@ WITH_DEFAULTS = (
 """Tests that run with the default configuration, besides tests marked ``defaults`` and all programs that tests start."""
 
 SAMPLE = "TOOLCRIB_SAMPLE"
-"""If it is set, as `scripts/test` does, a run without paths tries a sample of the long series (tests/series.py)."""
+"""If this variable is set, as by `scripts/test`, a run without paths tries a sample of the long series (tests/series.py)."""
 _KEPT = {"TOOLCRIB_CORPORA"}
 _HOMES = itertools.count()
 _UNTOUCHED: list[Path] = []
@@ -84,7 +84,7 @@ def _beside(name: str) -> ModuleType:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if getattr(config.option, "cov_source", None):  # of pytest-cov; a debugger may look at every case
+    if getattr(config.option, "cov_source", None):  # set by pytest-cov; without coverage, a debugger can trace every case
         config.pluginmanager.register(_beside("measuring"))
 
 
@@ -92,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection() -> Iterator[None]:
     """Exclude objects that live to the end from garbage collection: thousands of tests with their data.
 
-    Each collection would visit a million objects and pause the whole process, and tests and a gateway start collections.
+    Each collection would visit a million objects and pause the whole process, and tests and a gateway trigger collections.
     """
     gc.disable()
     try:
@@ -103,7 +103,7 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
+@pytest.hookimpl(tryfirst=True)  # before xdist's own hook, which reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take samples of long series, and mark as ``full`` the tests that the fast run skips, if they don't have that mark."""
     if os.environ.get(SAMPLE):
@@ -186,9 +186,9 @@ def _processes_of(base: Path) -> Iterator[str]:
 def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Give each test its own home, so that no test reads or writes the user's files or keys.
 
-    A home's name is used only once: Python identifies compiled modules by path, size and the second of their last change, and
-    bytecode may be stored elsewhere (PYTHONPYCACHEPREFIX), so a test could get the plugin of an earlier one. Most tests write
-    nothing to their home: then the next test gets it.
+    A home that a test wrote to is never used again: Python identifies compiled modules by path, size and the second of their
+    last change, and bytecode may be stored elsewhere (PYTHONPYCACHEPREFIX), so a test could get the plugin of an earlier one.
+    If a test wrote nothing to its home, as most tests do, the next test gets the same home.
     """
     home = _UNTOUCHED.pop() if _UNTOUCHED else tmp_path_factory.mktemp(f"home{next(_HOMES)}", numbered=False)
     made = home.stat().st_ctime_ns
@@ -218,7 +218,7 @@ def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _unprotected(request: pytest.FixtureRequest) -> Iterator[None]:
     """Disable sandbox and snapshots unless the configuration sets them, in tests of other things.
 
-    Most tests check questions, output and stored data without a sandbox, and would each start one.
+    Most tests check questions, output and stored data and need no sandbox, but each would start one.
     """
     from agent.config import _layers
 
@@ -231,7 +231,7 @@ def _unprotected(request: pytest.FixtureRequest) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         for settings, off in ((SandboxSettings, {"mode": "none"}), (SnapshotsConfig, {"enabled": False})):
-            for _ in range(6):  # by then the class is complete, and keeps the __init__ that it gets
+            for _ in range(6):  # by then the class is complete, and keeps a patched __init__
                 settings()
             patch.setattr(settings, "__init__", _with_values(settings.__init__, off))
         yield
@@ -292,7 +292,7 @@ def python() -> str:
 
 @pytest.fixture
 def today() -> str:
-    """Return today's date. It does not change for the next half minute, for tests that request it before anything else."""
+    """Return today's date. The date stays the same for at least half a minute. Tests request it first."""
     now = time.localtime()
     left = 86_400 - (now.tm_hour * 60 + now.tm_min) * 60 - now.tm_sec
     if left < 30:
@@ -428,7 +428,7 @@ class Sshd:
         return Wish(**{**self.options, **options})
 
     def pids(self, command: str = "") -> list[int]:
-        """Return the account's running processes whose command line begins like this."""
+        """Return the account's running processes whose command line begins with ``command``."""
         uid = (self.folder / "home").stat().st_uid
         found = []
         for folder in Path("/proc").glob("[0-9]*"):

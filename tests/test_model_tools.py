@@ -104,7 +104,7 @@ def test_a_tool_registered_before_is_checked(tmp_path: Path) -> None:
 
 
 def test_the_dispatcher_is_made_once(tmp_path: Path) -> None:
-    """The first caller makes it, from any thread; until then none of its modules is imported."""
+    """The first caller makes the dispatcher, from any thread. Until then none of its modules is imported."""
     code = """
 import sys, threading, model_tools
 assert "tools.dispatch.pipeline" not in sys.modules
@@ -192,7 +192,7 @@ def test_what_is_shown_is_said_unless_quiet(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_the_default_schemas_are_small() -> None:
-    """Every request contains all of their text."""
+    """Every request contains the whole text of these schemas."""
     assert len(json.dumps(get_tool_definitions(["toolcrib-cli"]))) <= 16_000
 
 

@@ -80,7 +80,7 @@ def test_a_place_that_cannot_be_had_is_no_other(tmp_path: Path) -> None:
 
 @pytest.mark.xdist_group("docker")
 def test_a_task_in_a_container(engine: Any, tmp_path: Path) -> None:
-    """003-30: real"""
+    """003-30: with a real engine"""
     set_task_environment("boxed", backend="docker", cwd=str(tmp_path), **engine.options)
     told = answer("boxed", "terminal", command="pwd; test -e /.dockerenv && echo contained")
     assert told["output"] == f"{tmp_path}\ncontained\n"

@@ -83,7 +83,7 @@ def test_the_quick_groups_run(root: Path) -> None:
 
 
 def test_what_others_take_of_the_processor_is_no_figure_s() -> None:
-    """A clock of processor time stops while another process runs."""
+    """The clock of processor time does not advance while another process runs."""
     assert once(lambda: time.sleep(0.05), time.process_time)() < once(lambda: time.sleep(0.05))()
 
 

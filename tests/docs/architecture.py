@@ -31,7 +31,7 @@ text { font-family: system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans
 
 
 class DrawnStep(NamedTuple):
-    """A step of a call's way, with the folders of its code, and the part beside it: its title, text and folders."""
+    """A step on the path of a call, with the folders of its code, and the part beside it: its title, text and folders."""
 
     title: str
     text: str

@@ -83,7 +83,7 @@ def _rows(person: Person) -> list[Text]:
 
 
 def svg(person: Person, name: str, theme: str, folder: str) -> str:
-    """Return the screen as SVG. Times are made equal, so that a picture changes only if the program does."""
+    """Return the screen as SVG. Times are replaced, so that a picture changes only if the program does."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False)
     for line in _rows(person):
         console.print(_alike(line, folder), no_wrap=True, overflow="crop", soft_wrap=True, highlight=False)

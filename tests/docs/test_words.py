@@ -30,7 +30,7 @@ INSTEAD: Mapping[str, str] = {
     r"(?:please|simply|just click|obviously)": "(nothing)",
     r"seamless(?:ly)?|powerful|blazing(?:ly)?|robust": "(nothing: describe the effect)",
 }
-"""Wordings that readers would have to guess at, and wordings of this project alone."""
+"""Wordings whose meaning readers would have to guess, and wordings that only this project uses."""
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ VARIANT = "\ufe0f".encode()
 
 
 def _heeds_interrupts() -> None:
-    """Take Ctrl-C as at a user's terminal: a test run that a script started in the background ignores it, and its children
+    """Handle Ctrl-C as at a user's terminal: a test run that a script started in the background ignores SIGINT, and its children
     inherit that.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)

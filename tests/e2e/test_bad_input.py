@@ -189,7 +189,7 @@ def test_a_gate_that_hangs_is_closed(plugin: Any, config: Any) -> None:
     from tools.dispatch.scope import Limits
 
     plugin(HANGING_GATE)
-    config("plugins: {enabled: [mine]}\nsandbox: {mode: none}\nsnapshots: {enabled: false}\n")  # all but the gate is fast
+    config("plugins: {enabled: [mine]}\nsandbox: {mode: none}\nsnapshots: {enabled: false}\n")  # so that only the gate is slow
     with assemble() as crib:
         session = crib.open_session()
         session.scope.limits = Limits(gate_seconds=1.0)

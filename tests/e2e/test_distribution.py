@@ -268,7 +268,7 @@ def _asked_for(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 @pytest.fixture
 def wants(config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[str, tuple[str, ...]]]:
-    """``wants("slack")`` configures it, and returns the line that names its extra, and the command."""
+    """``wants("slack")`` configures the feature, and returns the line that names its extra, and the command."""
 
     def configure(what: str) -> tuple[str, tuple[str, ...]]:
         extra, text, command = WANTED[what]

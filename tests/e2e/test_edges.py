@@ -48,8 +48,8 @@ def test_outputs_and_inputs_that_are_not_there(project: Path, server: ChatServer
 def test_the_key_goes_to_the_server_and_nowhere_else(project: Path, server: ChatServer) -> None:
     """The key must not appear in outputs, traces, events or stored data.
 
-    It could: a server's error repeats it, and a tool reads it. Snapshots contain project files unchanged, and only their owner
-    can read them.
+    It could appear there, because a server's error repeats it and a tool reads it. Snapshots contain project files unchanged,
+    and only their owner can read them.
     """
     (project / "leak").write_text(f"key: {KEY}\n")
     read: list[tuple[str, Any]] = [("read_file", {"path": "leak"}), ("terminal", {"command": "cat leak; env; set"})]

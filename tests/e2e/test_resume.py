@@ -153,7 +153,7 @@ def test_a_full_context_goes_on_in_a_fork(sit_down: Any, server: ChatServer, col
 
 
 def test_a_session_is_picked_from_a_list(talking: Any, server: ChatServer) -> None:
-    """Typing searches titles, arrows move, Esc leaves the list as it leaves the draft."""
+    """Typing searches titles, arrows move the mark, and Esc closes the list."""
     for topic in ("apples", "pears", "apple pie"):
         server.responses.append(ChatServer.text(f"About {topic}."))
         talking.types(f"write about {topic}")

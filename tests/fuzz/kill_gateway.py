@@ -142,11 +142,11 @@ class People:
 
     @property
     def is_still(self) -> bool:
-        """True if nothing happened for so long that nothing will."""
+        """True if nothing has happened for so long that nothing more is expected."""
         return time.monotonic() - max(self._ended_at, self._town.moved_at) > _MOST_SECONDS
 
     def missed(self, what: str) -> None:
-        """Record what a user waited for in vain."""
+        """Record an event that a user waited for in vain."""
         (self.faults if self.is_still else self.late).append(what)
 
     def _live(self, user: str) -> None:

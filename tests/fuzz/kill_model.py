@@ -74,7 +74,7 @@ def tag_of(name: str, args: Any) -> str:
 
 
 class KillPlan:
-    """The turns of a conversation, by its dice."""
+    """The turns of a conversation, drawn with its random generator."""
 
     def __init__(self, chance: random.Random, tasks: int) -> None:
         self._chance = chance

@@ -278,8 +278,8 @@ def _shape(act: Act) -> str:
 
 
 def _comes_from(argv: tuple[str, ...], code: str) -> bool:
-    """Return whether evaluating ``code``, which contains a HOLE, may have executed it; a HOLE at its beginning may be any
-    command.
+    """Return whether evaluating ``code``, which contains a HOLE, may have executed ``argv``. A HOLE at the beginning of the code
+    may be any command.
     """
     return HOLE in code.split(maxsplit=1)[0] or argv[0] in code
 

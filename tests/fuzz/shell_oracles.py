@@ -71,8 +71,8 @@ class Verdict(NamedTuple):
     def explained(self) -> bool:
         if self.ours.startswith(tuple(STRICTER)) or LATE in self.ours:
             return True
-        # ``!(`` and ``name@()`` have another meaning with extended patterns; and if bash counts brackets without regard to
-        # expansions within them, damage there makes it find another end than we do.
+        # ``!(`` and ``name@()`` have another meaning with extended patterns. If bash counts brackets without regard to
+        # expansions within them, damaged text makes it find another end than we do.
         return bool(PATTERN_COMMAND.search(self.text) or ("un" in self.ours[:2] and COUNTED.search(self.text)))
 
     @property

@@ -40,7 +40,7 @@ def run(minutes: float, seed: int, keep: Path | None) -> int:
                 texts = [make(each) for each in range(number, number + BATCH)]
                 for verdict in shell_oracles.verdicts(texts, Path(name)):
                     count_verdict(counts, make.__name__, verdict, keep)
-                    # (damaged ones find oddities of shfmt rather than ours)
+                    # Damaged scripts would find oddities of shfmt rather than ours.
                     if program and not verdict.ours and make is shell_scripts.script:
                         outcome = compare_trees(program, verdict.text)
                         counts[f"shfmt {outcome}"] += 1

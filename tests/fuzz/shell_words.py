@@ -143,7 +143,7 @@ class WordMaker:
         return self.nested(lambda: "$(" + self.enclosed() + ")", "$(cmd)")
 
     def enclosed(self) -> str:
-        """Return a script that ends before a parenthesis."""
+        """Return a script for use inside parentheses."""
         outer, self.bodies = self.bodies, []
         self.enclosing += 1
         text = self.script(1, 2)

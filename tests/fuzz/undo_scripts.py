@@ -123,8 +123,8 @@ def picture(root: Path) -> dict[str, tuple[Any, ...]]:
 
 
 def differing(one: dict[str, tuple[Any, ...]], other: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, Any]]:
-    """Return the paths that differ between two pictures. Two names of a file may have become two equal files: that is not
-    kept.
+    """Return the paths that differ between two pictures. Hard links are not compared, because two
+    names of a file may have become two equal files.
     """
     pairs = ((path, one.get(path), other.get(path)) for path in one.keys() | other.keys())
     return {path: (old, new) for path, old, new in pairs if not old or not new or old[:6] != new[:6]}

@@ -107,7 +107,7 @@ class Report:
 
 
 class Week:
-    """A week of conversations. ``run`` uses ``folder``; the store and the configuration are where the environment says."""
+    """A week of conversations. ``run`` uses ``folder``; the environment names the paths of the store and the configuration."""
 
     def __init__(self, *, turns: int, sessions: int, window: int, facts_count: int, seed: int) -> None:
         self._chance = random.Random(seed)  # noqa: S311 - a test's dice

@@ -147,8 +147,8 @@ class MailServers(Server):
         self.wait("dovecot.log")
 
     def _answering(self) -> list[bool]:
-        """Return which ports answer, of the ports where the server speaks first without TLS; the others open together
-        with these.
+        """Return for each of four ports without TLS whether it answers: there the server sends the first line. The other
+        ports open at the same time.
         """
         return [_answers(self._ports[name]) for name in ("imap", "smtp", "lmtp", "starttls")]
 
@@ -160,7 +160,7 @@ class MailServers(Server):
         give_up = time.monotonic() + LIMIT
         while any(self._answering()) and time.monotonic() < give_up:
             time.sleep(0.01)
-        for name in ("run/master.pid", "vrun/smtpd.sock"):  # left behind if they had no time to remove them
+        for name in ("run/master.pid", "vrun/smtpd.sock"):  # left behind if the servers had no time to remove them
             (self.folder / name).unlink(missing_ok=True)
 
 

@@ -77,7 +77,7 @@ class Server:
             time.sleep(0.02)
 
     def stop(self, how: signal.Signals | None = None) -> None:
-        """End the server and its forked processes; kill what does not end by ``how`` in time."""
+        """End the server: send the signal ``how`` to each process group, wait, and kill the rest of the group."""
         processes, self.processes = self.processes, []
         for process in processes:
             signal_group(process, how or self.gentle)

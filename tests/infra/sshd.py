@@ -187,7 +187,7 @@ class Server:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 time.sleep(0.02)
-            _clear(uid)  # the next account will have its number
+            _clear(uid)  # the next account will get the same uid
             _do("userdel", "--force", self.user)
 
 
@@ -195,7 +195,7 @@ def _clear(uid: int) -> None:
     """Delete an account's files in shared folders: a killed guard could not remove its folder."""
     for base in ("/dev/shm", "/tmp", "/var/tmp"):
         for entry in Path(base).iterdir():
-            with contextlib.suppress(OSError):  # other files come and go there
+            with contextlib.suppress(OSError):  # other programs delete files there
                 if entry.lstat().st_uid == uid:
                     shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 

@@ -102,7 +102,7 @@ class ChatHouse(House):
         raise NotImplementedError
 
     def lines(self) -> list[str]:
-        """Return the lines that users who pressed were shown."""
+        """Return the lines that were shown to users who pressed."""
         raise NotImplementedError
 
     def files_of(self, message: dict[str, Any]) -> dict[str, bytes]:
@@ -169,7 +169,7 @@ class ChatHouse(House):
         return self.lines()[-1]
 
     async def is_idle(self, gateway: Gateway) -> None:
-        """Wait until nothing runs: later work does not come from before."""
+        """Wait until nothing runs, so that earlier messages cause no later work."""
         [record, *_] = await self.store.mail.chats()
         await holds(lambda: not line_of(gateway).manager.at_work(record.session_id))
 

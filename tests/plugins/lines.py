@@ -53,7 +53,7 @@ class Line:
         await asyncio.gather(*self._tasks)
 
     def has_heard(self, secret: str, *before: str) -> bool:
-        """Return whether a secret was sent, as plain text or in the form of logins after other words."""
+        """Return whether a secret was sent, plain or in base64, alone or after the other words of a login."""
         plain = [secret.encode(), "\0".join(["", *before, secret]).encode()]
         return any(one in self.said for each in plain for one in (each, base64.b64encode(each)))
 

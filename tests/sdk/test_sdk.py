@@ -1,4 +1,4 @@
-"""The official SDKs judge us: their types take our requests, and their clients read from a server what our readers do."""
+"""The official SDKs check our code: their types accept our requests, and their clients read replies as our readers do."""
 
 from __future__ import annotations
 

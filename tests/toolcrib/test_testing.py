@@ -64,7 +64,7 @@ def test_a_process_prints_once_and_has_ended() -> None:
         await process.write(b"y")
         assert process.written == b"xy"  # type: ignore[attr-defined]  # the double's own
         assert await process.wait() == 3
-        assert process.pid == 0  # of no process, so that it can't kill one
+        assert process.pid == 0  # no process has this id, so that no process can be killed by it
 
     asyncio.run(main())
 

@@ -280,7 +280,7 @@ def test_whatever_is_printed_becomes_a_result(head: bytes, tail: bytes, gap: int
 
 
 def test_progress_bars_reach_the_model_as_their_last_frame(run: Callable[..., Any]) -> None:
-    """Also if one of several bars would be in the part that a long output loses."""
+    """This holds even for a bar in the part that would be cut from a long output."""
     bar = "for i in $(seq 1 3000); do printf '\\r%s %d%%' {} $i; done; echo"
     data = run("; ".join(bar.format(name) for name in ("one", "two", "three")))
     assert data["output"] == "one 3000%\ntwo 3000%\nthree 3000%\n"

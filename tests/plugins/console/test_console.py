@@ -90,7 +90,7 @@ async def test_a_terminal_that_can_t_be_identified_now_is_told_so_and_is_nobody_
 
 @asynccontextmanager
 async def client(house: ConsoleHouse, stdin: int = PIPE) -> AsyncIterator[Process]:
-    """Run the terminal's side, as a program whose keys are a pipe, and not as a child of the gateway, which hosts sessions."""
+    """Run the terminal's side with a pipe as its keyboard. It is no child of the gateway, because the gateway hosts sessions."""
     code = (
         "import argparse, sys; from plugins.console import client; p = argparse.ArgumentParser(); client.configure(p);"
         "sys.exit(client.run(p.parse_args(sys.argv[1:])))"

@@ -103,7 +103,7 @@ async def test_calls_reach_each_terminal_of_the_chat_without_secrets(
 async def test_each_state_folder_has_its_own_gateway(
     house: ConsoleHouse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A terminal finds the socket of its state folder's gateway, wherever that is, and never another one's."""
+    """A terminal finds the socket of its own state folder's gateway, at any path, and never the socket of another gateway."""
     async with house.running(getpass.getuser()):
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "of-this-terminal"))
         assert gateway_path() == house.path

@@ -1,4 +1,4 @@
-"""Real mail servers, users who write and read mail on them, and a gateway with the platform as the configuration enables it.
+"""Real mail servers, users who write and read mail on them, and a gateway whose configuration enables the platform.
 
 The servers check no author, so the users here act as the checking server: their mail has the header that it would have added.
 """

@@ -230,7 +230,7 @@ async def test_a_server_s_flood_limits_are_kept(strict_ngircd: Ngircd) -> None:
 
 
 async def test_sasl_logs_in_and_a_tag_says_who_wrote() -> None:
-    """On the fake, because ngircd has neither feature."""
+    """The test uses the fake, because ngircd has neither feature."""
     async with fake_irc() as fake, Person(fake.port, "alice") as alice:
         fake.accounts["crib-account"] = "p w:ü"
         more = {"login": "sasl", "account": "crib-account", "accounts": "tags"}
@@ -255,7 +255,7 @@ async def test_sasl_logs_in_and_a_tag_says_who_wrote() -> None:
 
 
 async def test_a_line_that_is_not_confirmed_is_perhaps_sent_and_goes_on_where_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the fake, which can delay its confirmation."""
+    """The test uses the fake, which can delay its confirmation."""
     monkeypatch.setattr("plugins.irc.link._SECONDS", 2.0)
     async with fake_irc() as fake, Person(fake.port, "alice") as alice:
         host = FakeHost(settings=settings_of(fake.port, "crib", "#a", accounts="tags"))
@@ -304,7 +304,7 @@ async def test_what_is_wrong_is_said(ngircd: Ngircd, changes: dict[str, str], sa
 
 
 async def test_a_password_that_is_not_taken_is_said() -> None:
-    """On the fake."""
+    """The test uses the fake."""
     async with fake_irc() as fake:
         settings = settings_of(fake.port, "crib", login="sasl", accounts="tags")
         platform = IrcPlatform("irc", FakeHost(settings=settings, secrets={"IRC_PASSWORD": "wrong"}))

@@ -87,7 +87,7 @@ async def test_a_line_reaches_no_model_and_the_owner_is_answered(house: IrcHouse
 
 
 async def test_what_a_server_says_wrongly_is_passed_over() -> None:
-    """On the fake."""
+    """The test uses the fake."""
     async with fake_irc() as fake, Person(fake.port, "alice") as alice:
         host = FakeHost(settings=settings_of(fake.port, "crib", "#a", accounts="tags"))
         async with platform_of(host):
@@ -198,7 +198,7 @@ async def test_whoever_holds_the_nick_keeps_nobody_out(ngircd: Ngircd) -> None:
 
 
 async def test_a_nick_that_no_server_takes_is_said() -> None:
-    """On the fake."""
+    """The test uses the fake."""
     async with fake_irc() as fake:
         fake.instead["NICK"] = ["432 * crib :Erroneous nickname"] * 20
         platform = IrcPlatform("irc", FakeHost(settings=settings_of(fake.port, "crib", accounts="tags")))
@@ -209,7 +209,7 @@ async def test_a_nick_that_no_server_takes_is_said() -> None:
 
 
 async def test_a_server_that_was_asked_too_often_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the fake."""
+    """The test uses the fake."""
     answer = "263 crib WHOIS :Please wait a while and try again"
     monkeypatch.setattr(link, "_AGAIN_SECONDS", 0.1)
     async with fake_irc() as fake, Person(fake.port, "alice") as alice:
@@ -225,7 +225,7 @@ async def test_a_server_that_was_asked_too_often_is_asked_again(monkeypatch: pyt
 
 @pytest.mark.parametrize(("number", "for_good"), [("439", False), ("707", False), ("486", True), ("404", True)])
 async def test_a_line_that_the_server_drops_does_not_count_as_said(number: str, for_good: bool) -> None:
-    """On the fake."""
+    """The test uses the fake."""
     async with fake_irc() as fake, Person(fake.port, "alice") as alice:
         host = FakeHost(settings=settings_of(fake.port, "crib", "#a", accounts="tags"))
         async with platform_of(host) as platform:

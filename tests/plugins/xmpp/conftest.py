@@ -1,4 +1,4 @@
-"""A real Prosody, users on it who write by plain stanzas, and a gateway with the platform as the configuration enables it."""
+"""A real Prosody, users on it who write by plain stanzas, and a gateway whose configuration enables the platform."""
 
 from __future__ import annotations
 

@@ -319,7 +319,7 @@ def _classes() -> Iterator[type[Any]]:
 
 @pytest.mark.filterwarnings("ignore:agent.* is an old name:DeprecationWarning")
 @pytest.mark.untraced
-@pytest.mark.defaults  # the others have another __init__ of two of them
+@pytest.mark.defaults  # other tests patch the __init__ of two of these classes
 def test_every_class_of_the_product_is_as_the_standard_library_makes_it() -> None:
     """A class that can't be made is found here, not by its first user."""
     found = 0

@@ -1,4 +1,4 @@
-"""Faults that pass are no facts: by number, through causes, and if a library hides the number."""
+"""Transient errors are not treated as facts. They are found by number, through causes, and if a library hides the number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources bring tools to a registry, and remove them at their end."""
+"""Sources add tools to a registry, and remove them when they end."""
 
 from __future__ import annotations
 

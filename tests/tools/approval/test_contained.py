@@ -191,7 +191,7 @@ def test_an_operator_s_rules_ask_in_a_sandbox_too(boxed: Floors) -> None:
 
 
 def test_a_tool_of_a_plugin_may_act_beside_the_sandbox(boxed: Floors) -> None:
-    """Its effects are judged as outside of a sandbox, because it may act without the environment."""
+    """The tool's effects are judged as outside of a sandbox, because it may act without the environment."""
     floor, others = boxed(), ToolRegistry()
     schema = {"name": "spill", "description": "x", "parameters": {"type": "object", "properties": {}}}
     others.register(

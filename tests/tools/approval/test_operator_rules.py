@@ -228,7 +228,7 @@ def test_a_path_is_denied_however_it_is_written_and_allowed_only_where_it_leads(
 
 
 def test_an_argument_too_long_to_look_at_is_never_allowed() -> None:
-    """A rule that asks or denies counts as matched, so the check fails closed."""
+    """The check fails closed: a rule that asks or denies counts as matched, a rule that allows does not."""
     long = "a" * (MAX_ARG_CHARS + 1)
     for decision, expected in (("allow", None), ("ask", "ask"), ("deny", "deny")):
         assert decided([{**ASK, "decision": decision, "args": {"text": "a*"}}], "mcp_x", text=long) == expected

@@ -341,7 +341,7 @@ class OtherHome(FakeEnvironment):
 
 @pytest.mark.parametrize("name", [".bashrc", ".ssh/id_ed25519", ".config/autostart/x.desktop", ".local/bin/git"])
 def test_the_home_of_the_account_over_there_is_a_home(floors: Floors, name: str) -> None:
-    """003-24: its start files and keys are protected and ``~`` means it, whatever the name of the user's home on this machine."""
+    """003-24: that home's start files and keys are protected and ``~`` means that home, whatever the user's home here is."""
     here = floors(FakeEnvironment(commands=lambda request: (0, b""), cwd=PROJECT))
     there = floors(OtherHome(commands=lambda request: (0, b""), cwd=PROJECT))
     path = f"/data/acct/{name}"

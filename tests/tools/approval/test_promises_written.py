@@ -51,7 +51,7 @@ GAPS = {
     ],
 )
 def test_what_is_not_promised_is_so(floors: Callable[..., Any], commands: list[str]) -> None:
-    """If such a command is asked about now, the document can promise that."""
+    """If this test fails because such a command now needs approval, the document can promise that."""
     floor = floors(FakeEnvironment(GAPS, commands=lambda request: (0, b""), cwd=PROJECT))
     assert [floor.do(command) for command in commands] == ["ran"] * len(commands)
 

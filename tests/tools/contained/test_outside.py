@@ -166,7 +166,7 @@ def test_never_refuses_the_parameter(contained: FakeContained, args: dict[str, A
 
 
 def test_without_a_sandbox_the_parameter_means_nothing(contained: FakeContained) -> None:
-    """All commands run without a sandbox then, and are judged as usual."""
+    """If no sandbox is open, all commands run without one, and are judged as usual."""
     contained.holds = None
     floor = Floor(contained)
     assert floor.data("ls", outside=True)["where"] == "fake-sandbox"

@@ -43,7 +43,7 @@ def returns(value: Any, is_async: bool = False) -> Callable[..., Any]:
 
 
 def run_once(bench: Any, way: str) -> Any:
-    """Run one call of the tool t by each of the ways."""
+    """Run one call of the tool t in the way that is named."""
     if way == "turn":
         return bench.turn(("t", {}))[0]
     if way == "async":

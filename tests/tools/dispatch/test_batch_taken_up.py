@@ -63,7 +63,7 @@ def test_a_call_that_was_parked_is_given_up_at_an_interrupt(desk: Any) -> None:
 
 
 def test_an_answered_call_need_not_wait_for_one_that_does_something_else(desk: Any) -> None:
-    """Another process, which must determine the earlier call's effects again, does not make it wait either."""
+    """The call does not wait in another process either, which must determine the earlier call's effects again."""
     items = batch(("write", {"ask": 1, "path": "/p/a"}), ("write", {"ask": 1, "path": "/p/b"}))
     assert not go(desk, items)
     answer = Answer(items[1].tickets[-1], payload=YES, by="ann")
@@ -95,7 +95,7 @@ def test_a_call_that_had_ended_is_told_and_not_run_again(desk: Any) -> None:
 
 
 def test_a_call_waits_for_one_of_which_nothing_is_known_any_more(desk: Any) -> None:
-    """Its effects can't be determined, so they could be any."""
+    """The earlier call's effects can't be determined, so they could be any."""
     disk = {"there": True}
 
     def effects(args: Any, ctx: ToolCallContext) -> list[WritesFile]:
@@ -136,7 +136,7 @@ def test_two_calls_with_one_id_are_not_taken_for_each_other(desk: Any) -> None:
 
 
 def test_what_runs_is_the_call_that_was_agreed_to(desk: Any) -> None:
-    """002-24: never a call that came with the answer"""
+    """002-24: a call that is sent with the answer never runs"""
     written: list[str] = []
     desk.tool("keep", lambda args: written.append(args["path"]))
     items = batch(("keep", {"ask": 1, "path": "/p/agreed"}))

@@ -156,7 +156,7 @@ def until(done: Callable[[], object]) -> None:
 
 
 class Clock:
-    """The clock of the gates, which a test advances, so that gates that must be in time have as long as they need."""
+    """The clock of the gates, which a test advances. Gates that must be in time get as long as they need."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
@@ -257,7 +257,7 @@ def test_a_late_decision_is_dropped(bench: Any, hang: Hang, ran: list[str], deci
 
 
 def test_an_answer_that_comes_late_is_late_also_if_its_caller_could_not_look(bench: Any, ran: list[str], clock: Clock) -> None:
-    """For example, a regular expression kept Python's lock for a minute."""
+    """For example, a regular expression may hold Python's lock for a minute."""
     bench.plugin("stuck", tool_gate=lambda call: clock.advance(60))
     assert "did not answer within 1.5 s" in text(bench, "by hand")
     assert ran == []

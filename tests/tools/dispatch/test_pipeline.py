@@ -324,7 +324,7 @@ def test_changes_of_state_from_two_threads_are_both_there(bench: Any) -> None:
 
         def items(self) -> Any:
             other.start()
-            other.join(0.2)  # if it waits for us, it finishes after us
+            other.join(0.2)  # a thread that waits for this read finishes after it
             return super().items()
 
     other = threading.Thread(target=lambda: bench.scope.take_state({"theirs": StateValue(1, 1)}))

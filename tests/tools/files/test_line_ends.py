@@ -30,7 +30,7 @@ def applied(text: str, diff: str) -> str:
     ],
 )
 def test_a_changed_line_ends_as_the_line_that_it_replaces(text: str, old: str, new: str, expected: str) -> None:
-    """And an inserted one as its neighbour; with other white space, a line that both texts have is the file's."""
+    """An inserted line ends as its neighbour. A line that both texts have, with other white space, is kept as in the file."""
     assert replace(text, old, new, every=False)[0] == expected
 
 
@@ -47,7 +47,7 @@ def test_places_that_differ_only_in_line_ends_are_several() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["\n", "\r\n"])), min_size=1, max_size=12), st.data())
 def test_a_patch_keeps_the_line_ends_of_a_mixed_file(lines: list[tuple[str, str]], data: st.DataObject) -> None:
-    """Of a file with unlike lines, one is changed, inserted or removed: every other keeps its bytes."""
+    """One line is changed, inserted or removed, and every other line keeps its bytes. All lines of the file differ."""
     named = [f"<{number}>{line}{end}" for number, (line, end) in enumerate(lines)]
     at = data.draw(st.integers(0, len(named) - 1))
     first, last = data.draw(st.integers(0, at)), data.draw(st.integers(at, len(named) - 1))

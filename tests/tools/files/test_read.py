@@ -49,7 +49,7 @@ def test_long_lines_are_clipped(call, tmp_path: Path) -> None:
 
 
 def test_a_long_line_is_read_on_by_column(call, tmp_path: Path) -> None:
-    """Every part says where the next begins, until the line's end."""
+    """Every part gives the column of the next part, until the line ends."""
     line = "".join(f"{number:06}" for number in range(12_000))
     (tmp_path / "min.js").write_text(f"one\r\n{line}\r\nthree\r\n")
     page = call("read_file", path="min.js")
@@ -70,7 +70,7 @@ def test_a_long_line_is_read_on_by_column(call, tmp_path: Path) -> None:
 
 
 def test_a_secret_in_a_long_line_is_not_cut_in_two(call, tmp_path: Path) -> None:
-    """A half would not be recognised in the result."""
+    """Half of a secret would not be recognised in the result."""
     call.scope.redactor = Redactor({"API_KEY": "opensesame-1234567890"})
     (tmp_path / "f").write_text("a" * 1990 + "opensesame-1234567890" + "b" * 50_000)
     page = call("read_file", path="f").data["content"]

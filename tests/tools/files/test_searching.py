@@ -48,7 +48,7 @@ def found(result: Any) -> list[tuple[str, int, str]]:
 
 @pytest.mark.parametrize("own", ["src", "src/b.py", "a.py", "[src]", "s*"])
 def test_own_files_are_left_out_and_that_is_said(call, tree: Path, tool: str, own: str) -> None:
-    """A search of a home finds all but toolcrib's own files. The special characters of patterns in their names are plain."""
+    """A search of a home finds all but toolcrib's own files. Special characters of patterns in names are literal."""
     (tree / "[src]").mkdir()
     (tree / "s*").mkdir()
     for name in ("[src]/x.py", "s*/x.py"):
@@ -166,7 +166,7 @@ def test_a_search_without_a_whole_match_does_not_say_that_there_is_none(
 
 
 def test_the_rest_of_a_long_line_can_be_read(call, tmp_path: Path, tool: str) -> None:
-    """The count of characters left out is that of the file, or none is given."""
+    """The number of omitted characters is correct for the file, or not given."""
     (tmp_path / "min.js").write_text("one\nmatch" + "x" * 9_000 + "match\n")
     (row,) = call("search_files", pattern="match", path="min.js").data["matches"]
     assert row["text"].removeprefix("match" + "x" * 495) in ("... [more characters]", "... [8510 more characters]")

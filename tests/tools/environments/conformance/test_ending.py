@@ -87,7 +87,7 @@ def test_a_server_started_before_lives_on(run: Run, says: Says, sleeper: Any, ev
 
 @pytest.mark.full
 def test_interrupts_at_random_times(env: Environment, says: Says, sleeper: Any, folder: Path, eventually: Eventually) -> None:
-    """TOOLCRIB_INTERRUPTS is their number. None is lost, the next command runs correctly, and an earlier server lives on."""
+    """TOOLCRIB_INTERRUPTS is the number of interrupts. None is lost, each next command runs correctly, and a server lives on."""
     says(f"kept=1; {sleeper.command} >/dev/null 2>&1 &")
     dice = random.Random(29)  # noqa: S311 - times, not secrets
     commands = [
@@ -159,7 +159,7 @@ def test_cancellation_leaves_no_process(env: Environment, says: Says, sleeper: A
 
 
 def test_close_leaves_nothing(opened: Callable[..., Environment], sleeper: Any, eventually: Eventually) -> None:
-    """No process, no descriptor, no thread, no folder."""
+    """No process, descriptor, thread or folder is left."""
 
     def left() -> tuple[int, int, list[Path]]:
         ours = [

@@ -240,7 +240,7 @@ done
 
 
 def test_a_frame_cannot_be_forged_by_output(run: Run) -> None:
-    """Markers of the last call, as far as a command can know them, and invented ones, sent to every FIFO that it can find."""
+    """The command sends markers of the last call, as far as it can know them, and invented ones to every FIFO that it finds."""
     run("trap 'nonce=${BASH_COMMAND##*echo }; nonce=${nonce%% *}' DEBUG; true")
     run("echo one")
     outcome = run(FORGE + "\nsleep .3; builtin echo real; (exit 7)")

@@ -126,7 +126,7 @@ done 2>/dev/null
 
 
 def test_a_frame_cannot_be_forged_by_output(opened: Open) -> None:
-    """Markers of the last command, and of this one as far as it can know them, on every pipe that it can find."""
+    """The command writes markers of the last command, and of itself as far as it can know them, to every pipe that it finds."""
     env = opened()
     run(env, "seen=(); trap 'seen+=(\"$BASH_COMMAND\")' DEBUG; true")
     run(env, "echo one")

@@ -165,7 +165,7 @@ asyncio.run(env.close())
 def test_a_container_whose_engine_was_away_at_the_end_is_removed_once_it_is_back(
     engine: Any, client: docker.DockerClient, folder: Path, eventually: Eventually
 ) -> None:
-    """003-29: this needs no other start of toolcrib."""
+    """003-29: the processes end without another start of toolcrib."""
     argv = [sys.executable, "-c", LEAVES, str(folder), repr(engine.options)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

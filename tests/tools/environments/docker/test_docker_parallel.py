@@ -52,7 +52,7 @@ class Printed:
 
 
 def test_sessions_side_by_side_without_a_mixed_up_byte(opened: Open) -> None:
-    """TOOLCRIB_SESSIONS is their number."""
+    """TOOLCRIB_SESSIONS is the number of sessions."""
     environments = [opened() for _ in range(int(os.environ.get("TOOLCRIB_SESSIONS", "8")))]
     lines = 30_000
 

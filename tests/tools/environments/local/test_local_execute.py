@@ -353,7 +353,7 @@ def test_without_bash_it_says_so_and_uses_sh(folder: Path, tmp_path: Path, monke
 
 
 def test_calls_run_side_by_side(env: Environment, folder: Path) -> None:
-    """Each call waits for the next one's file, so they could not end one after the other."""
+    """Each call waits for the file of the next one, so the calls end only if they run concurrently."""
 
     async def main() -> list[ExecOutcome]:
         commands = [f"touch {n}; until [ -e {(n + 1) % 5} ]; do sleep .01; done; echo {n}" for n in range(5)]

@@ -85,7 +85,7 @@ def test_no_setuid_file_and_no_device_is_left(inside: Inside, mode: str) -> None
 
 
 def test_a_32_bit_call_is_refused(inside: Inside) -> None:
-    """Its numbers differ, so a filter of 64-bit calls would mistake one call for another."""
+    """The numbers of 32-bit calls differ, so a filter of 64-bit calls would mistake one call for another."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler is found")
     home: Path = inside.home  # type: ignore[attr-defined]  # see the fixture

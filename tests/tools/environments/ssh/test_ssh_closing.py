@@ -54,7 +54,7 @@ def test_data_that_meets_the_end_of_its_channel_does_not_end_the_connection(
 
 
 def test_a_connection_that_is_closed_while_it_is_written_to_is_a_broken_one(open_link, eventually) -> None:
-    """The error is never that of the descriptor, although the connection's thread closes the socket before it reports."""
+    """The error is never about the closed descriptor, although the connection's thread closes the socket before it reports."""
     channel = open_link().open(["sleep", "5007"])
     eventually(lambda: channel.write(b"x"))
     channel._channel.get_transport().sock.close()

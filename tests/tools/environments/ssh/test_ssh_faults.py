@@ -215,6 +215,6 @@ def _folders(server) -> list[Path]:
 
 
 def _owner(entry: os.DirEntry[str]) -> int | None:
-    with contextlib.suppress(FileNotFoundError):  # other files come and go there
+    with contextlib.suppress(FileNotFoundError):  # other programs delete files there
         return entry.stat().st_uid
     return None

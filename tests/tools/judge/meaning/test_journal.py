@@ -310,7 +310,7 @@ def test_nothing_is_unpacked_into_a_home_unasked(command: str) -> None:
 
 @pytest.mark.parametrize("before", ["ln -s ~/photos build", "git checkout w", "tar xf a.tar"])
 def test_no_path_through_what_changed_is_sure(before: str) -> None:
-    """003-26: no grant by path covers it."""
+    """003-26: no grant by path covers such a finding."""
     found = examine(f"{before}; rm -rf build/sub", PROJECT, None, Disk(), SETTING).findings
     assert any("?" in one.paths for one in found if one.key == "fs.recursive-delete")
     plain = examine("rm -rf build/sub; git checkout w; rm -rf build", PROJECT, None, Disk(), SETTING).findings

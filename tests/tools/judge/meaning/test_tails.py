@@ -75,7 +75,7 @@ def test_findings_keep_their_keys(command: str, key: str) -> None:
 
 
 def test_launchers_of_launchers_are_followed_once_each() -> None:
-    """003-24: the number of followed commands does not multiply."""
+    """003-24: the number of followed commands does not grow exponentially."""
     assert keys("first sudo " * 30 + "rm -rf x") == {"fs.recursive-delete"}
 
 

@@ -547,7 +547,7 @@ def test_changes_are_found_after_the_kernel_dropped_events(project: Project, roo
 
 @pytest.mark.parametrize(("limit", "most"), [("watches", 3), ("instances", 0)])
 def test_changes_are_found_at_a_limit_of_inotify(tmp_path: Path, limit: str, most: int) -> None:
-    """A user has a limit of watches and a limit of watching programs. A user namespace has its own limits."""
+    """Each user has a limit of watches and a limit of watching programs. A user namespace has its own limits."""
     code = (
         "import asyncio, sys; from pathlib import Path\n"
         f"Path('/proc/sys/user/max_inotify_{limit}').write_text('{most}')\n"
@@ -586,7 +586,7 @@ def test_an_index_that_is_no_database_is_named(root: Path, tmp_path: Path) -> No
 
 
 def test_a_file_that_is_too_large_is_left_out_alone(root: Path) -> None:
-    """A command can't end a project's snapshots with a large file, which may be empty."""
+    """A command can't end a project's snapshots by making a large file, which may be sparse."""
     project = Project.open(str(root), str(root.parent / "store"), max_mb=4)
     try:
         before, taken = picture(root), _take(project)
@@ -623,7 +623,7 @@ def test_a_file_with_a_name_elsewhere_is_undone_under_that_too(root: Path, tmp_p
 
 
 def test_a_folder_that_a_command_closed_is_opened_again(tmp_path: Path) -> None:
-    """An ordinary user can't read it, but its contents are still restored."""
+    """An ordinary user can't read such a folder, but its contents are still restored."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root with setpriv can become another account")
     work = """

@@ -130,7 +130,7 @@ def test_connections_wait_for_what_is_being_learned(sandbox: Any, website: Any) 
     box = sandbox(find=slowly)
     process = box.start(f"echo begun; curl -sS http://localhost:{website.server_port}/hello")
     assert process.stdout.readline() == "begun\n"
-    time.sleep(0.1)  # by then it usually waits
+    time.sleep(0.1)  # usually the request waits by then
     learned.set()
     assert process.communicate(timeout=120)[0] == "hello from outside\n"
 
