@@ -76,7 +76,7 @@ def _synopsis(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _placed(action: argparse.Action) -> str:
-    """Return a positional argument as often as it may occur."""
+    """Return a positional argument with its repetition, such as ``[NAME ...]``."""
     name = f"\\fI{_text(_named(action))}\\fR"
     forms = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} [{name} ...]", argparse.REMAINDER: f"[{name} ...]"}
     return forms.get(str(action.nargs), name)
@@ -108,7 +108,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _epilog(text: str) -> Iterator[str]:
-    """Yield the text below the options: a title becomes a section, indented lines stay unchanged, the rest flows."""
+    """Yield the text below the options: a title becomes a section, indented lines stay unchanged, other lines are reflowed."""
     literal, begun = False, False
     for line in text.strip("\n").split("\n"):
         indented = line.startswith(" ") and bool(line.strip())

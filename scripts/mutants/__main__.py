@@ -1,13 +1,13 @@
-"""Mutation testing: change the code a little, run the tests that execute the changed line, and report what none noticed.
+"""Mutation testing: change the code a little, run the tests that execute the changed line, and report the undetected changes.
 
-cosmic-ray makes the mutants. This draws a sample of them by a seed, picks the tests and runs them:
+cosmic-ray makes the mutants. This package draws a sample of them by a seed, selects the tests and runs them:
 
     record   run the tests once, with the lines that each executes
-    draw     take places of the code at random, and of each place one of its mutants
-    judge    for each: write it into a copy of the project, and run the tests of its line there until one fails
+    draw     choose positions in the code at random, and one mutant at each
+    judge    write each mutant into a copy of the project, and run the tests of its line there until one fails
 
-A mutant that no test kills survives. Survivors that are no gap are listed in ``scripts/mutants/survivors.txt``, each with its
-reason; any other is reported, and the exit code is 1. The checkout is never changed: all work is done in copies.
+A mutant that no test kills survives. ``scripts/mutants/survivors.txt`` lists survivors that are no gap in the tests, each with
+its reason. All others are reported, and the exit code is 1. The checkout is never changed: all work is done in copies.
 """
 
 from __future__ import annotations

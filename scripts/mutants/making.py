@@ -26,7 +26,7 @@ CLOSE = set(
     USub_UAdd UAdd_USub Delete_Not Delete_USub Delete_Invert
     """.split()
 )
-"""Exchanges of operators that a person might make by mistake. cosmic-ray has all of them, and most raise TypeError at once."""
+"""Replacements of operators that people might make by mistake. cosmic-ray has all of them, and most raise TypeError at once."""
 
 
 FALSE = {"None", "False", "0", "0.0", '""', "()", "[]", "{}", "set()"}
@@ -97,7 +97,7 @@ def _operators() -> dict[str, Any]:
 
 
 class _Meaning(ast.NodeTransformer):
-    """Remove what has no effect when the file runs, or what mypy checks: annotations, protocols, frozen and slots."""
+    """Remove code that has no effect at run time or that mypy checks: annotations, protocols, frozen and slots."""
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.annotation = None
@@ -115,7 +115,7 @@ class _Meaning(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST | None:
         if not node.decorator_list and ast.unparse(node.body[-1]) == "...":
-            return None  # an overload, or what remains of it without its decorator
+            return None  # an overload, or an overload without its decorator
         if any("overload" in ast.unparse(decorator) for decorator in node.decorator_list):
             return None
         node.returns = None
@@ -191,7 +191,7 @@ def _as_one_line(lines: Sequence[str]) -> str:
 
 @dataclass(frozen=True, order=True)
 class _Place:
-    """A place of the code, and its mutants: (operator, number of the operator's occurrence in the file)."""
+    """A position in the code, and its mutants: (operator, number of the operator's occurrence in the file)."""
 
     path: str
     start: tuple[int, int]
@@ -226,7 +226,7 @@ def _make(place: _Place, name: str, occurrence: int, operators: dict[str, Any]) 
 def draw(paths: Sequence[str], size: int, seed: int) -> list[Mutant]:
     """Return at most ``size`` mutants of these files and folders; the same seed draws the same ones of the same code.
 
-    Places are drawn first, so that a comparison, which has eight mutants, is not drawn eight times as often as a call.
+    Positions are drawn first, so that a comparison, which has eight mutants, is not drawn eight times as often as a call.
     """
     operators, chance, drawn = _operators(), random.Random(seed), dict[Key, Mutant]()  # noqa: S311 - no secret
     places = sorted(place for path in _files(paths) for place in _places(path, operators))

@@ -27,9 +27,9 @@ class Recording:
         """Return the tests that execute the statement: first those of the mirrored file, then the quickest, and of these the
         nearest.
 
-        If the statement runs at import, return the tests that execute any of its file, or else name its class. If no test does,
-        return the tests of the mirrored folder, which may run it in a child process: that is not recorded. For the same reason
-        the tests of the mirrored file are always included.
+        If the statement runs at import, return the tests that execute any line of its file, or else tests that name its class.
+        If there are none, return the tests of the mirrored folder, which may run the statement in a child process: child
+        processes are not recorded. For the same reason the tests of the mirrored file are always included.
         """
         by_line = self.lines.get(mutant.path, {})
         named = {test for line in mutant.lines for test in by_line.get(str(line), ())}

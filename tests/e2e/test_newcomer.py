@@ -22,17 +22,17 @@ def test_every_step_works_from_a_fresh_clone(root: Path, tmp_path: Path, monkeyp
     person = pexpect.spawn(
         str(root / "scripts" / "newcomer"), [], cwd=str(tmp_path), timeout=800, encoding="utf-8", dimensions=(50, 200)
     )
-    met = person.expect(["Type yes or no:", "stumbled at: ", pexpect.EOF])
+    met = person.expect(["Type yes or no:", "newcomer: failed at: ", pexpect.EOF])
     shown = str(person.before)
     if met == 0:
         person.sendline("yes")
-        met = person.expect([pexpect.TIMEOUT, "stumbled at: ", pexpect.EOF])
+        met = person.expect([pexpect.TIMEOUT, "newcomer: failed at: ", pexpect.EOF])
         shown += str(person.before)
     if met == 1:
         rest = person.read()
         if rest.startswith("install") and OFFLINE.search(shown):
             pytest.skip("pip can't reach its registry")
-        pytest.fail(f"{shown}stumbled at: {rest}")
+        pytest.fail(f"{shown}newcomer: failed at: {rest}")
     person.close()
     assert person.exitstatus == 0, shown
     assert "newcomer: every step worked" in shown

@@ -1,6 +1,6 @@
 """A platform whose server is a folder: people append lines of JSON to ``in.jsonl``, the bot appends to ``CHAT.jsonl``.
 
-The folder's permissions decide who can write, and so who vouches for a message's author.
+The folder's permissions decide who can write. Each of these users can write messages in any author's name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FolderPlatform:
 
     async def _read(self) -> None:
         while True:
-            with contextlib.suppress(OSError, StoreFailed):  # the folder is missing, or a disk is full: read the same line again
+            with contextlib.suppress(OSError, StoreFailed):  # folder missing, or disk full: read the same line again
                 await self._read_on(int(await self._host.recall("at") or 0))
             await asyncio.sleep(_PAUSE)
 
@@ -61,7 +61,7 @@ class FolderPlatform:
                 with contextlib.suppress(ValueError, KeyError, TypeError):  # not a message
                     await self._take(json.loads(line))
                 at += len(line)
-                await self._host.keep("at", at)  # only now, so that a line that was not taken is read again
+                await self._host.keep("at", at)  # after the message was stored: a line that was not is read again
 
     async def _take(self, said: dict[str, Any]) -> None:
         chat = Chat(str(said["chat"]))

@@ -288,7 +288,7 @@ def test_of_too_many_calls_one_more_than_may_run_is_kept(wire: str) -> None:
         turn = ask(server.base_url, wire, LONG)
     assert len(turn.tool_calls) == 129
     assert [call.fault for call in turn.tool_calls[:128]] == [None] * 128
-    assert "at most 128 calls are run" in str(turn.tool_calls[128].fault)
+    assert "at most 128 calls of one reply are run" in str(turn.tool_calls[128].fault)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -342,6 +342,6 @@ def test_a_run_runs_a_hundred_and_twenty_eight_and_tells_of_the_rest(provider: s
     assert answer.replace(" yes", ", yes").replace(",,", ",") == "Well, yes."
     assert len(ran) == 128
     if said:
-        assert json.dumps(requests[1]).count("at most 128 calls are run") == 1
+        assert json.dumps(requests[1]).count("at most 128 calls of one reply are run") == 1
     else:
         assert [one.result.is_success for one in model.results[0]] == [True] * 128 + [False] * 272
