@@ -148,7 +148,7 @@ def test_what_the_person_s_file_says_wrong_is_raised(config: Callable[[str], Pat
 
 
 def test_their_hooks_and_the_approval_gate_are_asked_about_every_call(plugins: Write) -> None:
-    """003-17: gates and hooks as in a session."""
+    """003-17: gates and hooks run as in a session."""
     load_plugins(plugins("sky"))
     heard = sys.modules["toolcrib_plugin_user_sky"].HEARD
     assert "not on prod" in call("terminal", {"command": "echo prod"})["error"]
@@ -191,7 +191,7 @@ def test_a_second_load_adds_what_is_new_and_leaves_the_rest(plugins: Write) -> N
 
 
 def test_one_that_fails_is_taken_back_whole(plugins: Write) -> None:
-    """003-4: its tools are removed, even if it tried to end the process."""
+    """003-4: the plugin's tools are removed, even if it tried to end the process."""
     infos = {info.name: info for info in load_plugins(plugins("broken", "extra"))}
     assert "it called sys.exit(3)" in infos["broken"].error
     assert (registry.get("half"), infos["extra"].loaded) == (None, True)

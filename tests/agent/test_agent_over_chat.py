@@ -128,7 +128,7 @@ def test_calls_run_after_every_good_end(start: Start, tmp_path: Path, finish: st
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_call_that_the_token_limit_cut_never_runs(start: Start, tmp_path: Path, whole: bool) -> None:
-    """X-8: not even if the arguments can be parsed; the model reads why, and the run continues."""
+    """X-8: the call does not run even if its arguments can be parsed. The model reads why, and the run continues."""
     raw = json.dumps(WRITE)
     cut = ChatServer.stream(call(raw if whole else raw[:-4], index=0, id="c"), delta("length"))
     agent, server = start(cut, ChatServer.text("In parts, then."))

@@ -193,7 +193,7 @@ def test_an_agent_has_a_place_and_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
-    """003-29: never silently in another one."""
+    """003-29: a session never silently continues in another backend."""
     named = "environments: {sandboxes: {box: {}}, hosts: {gpu: {host: one}}}"
 
     def begun(text: str, **options: Any) -> str:

@@ -159,7 +159,7 @@ def test_no_call_runs_after_a_bad_or_unknown_end(start: Any, tmp_path: Path, wir
 
 @pytest.mark.parametrize(("wire", "end"), each(SOUND))
 def test_calls_run_after_a_good_end(start: Any, tmp_path: Path, wire: str, end: Any) -> None:
-    """X-5: also if no reason is given, on the wire whose servers are known for that."""
+    """X-5: on wires with servers that may give no reason, calls run without one too."""
     for whole in (True, False):
         if whole and end == "=in_progress":
             continue  # only a stream's event has more than the status
@@ -194,7 +194,7 @@ def test_a_filter_that_ends_every_reply_ends_the_run_with_its_word(start: Any, t
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_filtered_reply_without_calls_is_an_answer(start: Any, wire: str) -> None:
-    """Its end is reported as above, and the text so far stays."""
+    """The reply's end is reported as above, and the text so far stays."""
     word = next(end for end in UNSOUND[wire] if isinstance(end, str))
     agent, _ = start(wire, WIRES[wire](word, [], "So far", whole=True))
     assert agent.ask("go").text.strip() == "So far"

@@ -403,7 +403,7 @@ def asked(talking: Any, server: ChatServer, project: Path) -> Any:
 
 
 def test_text_that_goes_on_answers_nothing_and_is_kept(asked: Any, project: Path) -> None:
-    """Its first letters are choices, and the choices were visible for a while, but it is text."""
+    """The first letters are choices, and the choices were visible for a while, but the input is text."""
     asked.process.send("only")
     asked.sees(r"^┃ > only$")
     asked.process.send("\r o p s")

@@ -118,7 +118,7 @@ class People:
         """Marks of acknowledged commands, and whether they were approved."""
         self.faults: list[str] = []
         self.late: list[str] = []
-        """Events that users stopped waiting for while others happened, on a machine that is too busy."""
+        """Events that users stopped waiting for while other events still happened, because the machine is too busy."""
         self.lost = 0
         """Number of requests without a receiver: the gateway was down, or died in the meantime."""
         self._users = [threading.Thread(target=self._live, args=(f"u{number}",), daemon=True) for number in range(users)]

@@ -492,7 +492,7 @@ def test_the_file_tools_work_on_other_links(plain: Room) -> None:
 
 
 def test_a_second_name_of_ours_may_be_looked_at_by_name(room: Room) -> None:
-    """Their contents are not shown."""
+    """Such commands do not show the contents."""
     for command in ("ls -li notes.yaml", "stat -c %h env.txt", "test -e state.json && echo there", "git status --short ."):
         room.run(command)
     assert not room.asked, room.asked

@@ -204,7 +204,7 @@ def test_a_port_without_the_extra_is_told(bench: Bench, monkeypatch: pytest.Monk
     ],
 )
 def test_a_setting_that_a_platform_has_not_is_told_with_its_place(bench: Bench, name: str, wrong: str, meant: str) -> None:
-    """Both when the gateway starts and in doctor, before a connection is opened."""
+    """The error is reported when the gateway starts and in doctor, before a connection is opened."""
     lines = ["plugins:", f"  enabled: [{name}]", "platforms:", f"  {name}:", "    settings:", f"      {wrong}: 'x'"]
     says = f"{bench.folder / 'config.yaml'}:6: platforms.{name}.settings.{wrong}: unknown setting; {meant}"
     [found] = [one for one in bench.found("\n".join(lines)) if f"connect to {name}" in one]

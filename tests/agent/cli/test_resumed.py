@@ -99,7 +99,7 @@ def test_all_of_it_can_be_read_in_the_chat(run: Any, tmp_path: Path) -> None:
 
 
 def test_the_person_finds_their_own_words_again() -> None:
-    """Without the text that toolcrib puts before and after them for the model."""
+    """Messages are shown without the text that toolcrib adds before and after them for the model."""
     parts = [
         Beside("attached-folder", "lists the folder src, which the person attached", "a.py"),
         Beside("attached-file", "is the beginning of the file a.py, the first 1 of 2 KiB, which the person attached", "x\n</y>"),

@@ -25,7 +25,7 @@ def ids(events: list[Event]) -> list[str]:
 
 
 def test_004_2_ids_are_those_of_no_other_run(tmp_path: Path) -> None:
-    """004-2: across one process, and another one that resumes the conversation."""
+    """004-2: ids are unique across a process and another one that resumes the conversation."""
     events: list[Event] = []
     with ChatServer(*map(thinking, ("One.", "Two.", "Three."))) as server:
         about: dict[str, Any] = {"model": "m", "base_url": server.base_url, "project_dir": tmp_path, "on_event": events.append}
@@ -39,7 +39,7 @@ def test_004_2_ids_are_those_of_no_other_run(tmp_path: Path) -> None:
 
 
 def test_004_2_calls_have_ids_of_their_own_though_the_server_counts_anew(tmp_path: Path) -> None:
-    """004-2: across turns, runs and processes; and the server gets each result by the id of its call."""
+    """004-2: ids are unique across turns, runs and processes, and the server gets each result by the id of its call."""
     events: list[Event] = []
     counted = ChatServer.calls(("todo", {}), ("todo", {}), ids=["call_0", "call_1"])
     done = ChatServer.text("Done.")

@@ -229,7 +229,7 @@ async def test_a_refusal_is_told_and_the_run_goes_on(crib: Crib, tmp_path: Path)
 
 
 async def test_folder_and_exported_variables_are_there_again(crib: Crib, tmp_path: Path) -> None:
-    """Without them the call would differ from the approved one, and need a new ticket."""
+    """Without the folder and the variables the call would differ from the approved one, and need a new ticket."""
     (tmp_path / "sub" / "out").mkdir(parents=True)
     session = await crib.open(suspends=True)
     moves = [("terminal", {"command": "cd sub; export KIND=x"})]

@@ -140,7 +140,7 @@ def test_a_persons_state_is_there_in_their_next_session(tmp_path: Path) -> None:
 
 
 def test_of_two_sessions_at_work_the_later_one_is_told(tmp_path: Path) -> None:
-    """002-32: each of them read the state before the other wrote it."""
+    """002-32: each session read the state before the other one wrote it."""
     with assemble(project_dir=tmp_path) as crib:
         first, second = opened(crib), opened(crib)
 

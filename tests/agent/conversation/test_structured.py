@@ -269,7 +269,7 @@ def test_a_resumed_agent_keeps_its_model(tmp_path: Path) -> None:
 
 
 def test_the_last_answer_forbids_tools(tmp_path: Path) -> None:
-    """000-41: if the wire can forbid them, and for that turn only."""
+    """000-41: tools are forbidden if the wire can do that, and for that turn only."""
     replies = (ChatServer.calls(CALL), ChatServer.text("as far as I got"), ChatServer.text("hello"))
     limits = RunLimits(max_turns=1, retry=RetryPolicy(attempts=1))
     with ChatServer(*replies) as server, agent(server, tmp_path, limits=limits) as made:

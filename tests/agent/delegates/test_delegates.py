@@ -42,7 +42,7 @@ def yes(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
 
 
 def test_a_delegate_has_a_conversation_of_its_own(start: Start) -> None:
-    """003-18: it reads its task and what its parent passes to it, and only its last answer returns."""
+    """003-18: the delegate reads its task and its parent's context, and only its last answer returns."""
     agent, server = start(
         {
             "go": [ChatServer.calls(order("count the files", context="There are some in src.", name="counter")), DONE],

@@ -132,7 +132,7 @@ def test_a_call_that_is_given_up_ends_its_delegate(tmp_path: Path, task_server: 
 
 
 def test_a_delegate_at_work_is_driven_by_its_parent_alone(tmp_path: Path, task_server: Any) -> None:
-    """Without its parent it would have another prompt, and tools that its parent did not grant."""
+    """Without its parent the delegate would have another prompt, and tools that its parent did not grant."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
 

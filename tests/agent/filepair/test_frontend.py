@@ -31,7 +31,7 @@ def test_each_turn_and_each_new_try_has_ids_of_its_own() -> None:
 
 
 def test_a_call_with_the_id_of_an_earlier_turn_is_another_call() -> None:
-    """004-2, 004-8, 004-9: it is announced again, and its preview begins anew"""
+    """004-2, 004-8, 004-9: the call is announced again, and its preview starts again"""
     told: list[Message] = []
     translate = Translator(told.append, VariantFile(), knows=lambda name: True)
     for turn in (1, 2):

@@ -139,7 +139,7 @@ LONG = "".join(f"line {number % 50}\n" for number in range(400))
     ],
 )
 def test_the_diff_can_be_applied(before: str, after: str, tmp_path: Path) -> None:
-    """004-19: git can apply it"""
+    """004-19: git can apply the diff"""
     (tmp_path / "f").write_text(before, encoding="utf-8", newline="")
     diff = unified_diff(before, after, "f")
     subprocess.run(["git", "apply", "-"], input=diff.encode(), cwd=tmp_path, check=True)

@@ -316,7 +316,7 @@ def test_over_a_real_server(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_each_turn_of_a_run_has_ids_of_its_own(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> None:
-    """004-2, 004-11: also if the server repeats the ids of its calls"""
+    """004-2, 004-11: ids differ even if the server repeats the ids of its calls"""
     monkeypatch.setenv("OPENAI_API_KEY", "made-up")
     pages = [("create_file", {"path": "index.html", "content": f"<p>{number}"}) for number in (1, 2)]
     turns = [ChatServer.calls(page, text=f"Turn {number}", ids=["c1"]) for number, page in enumerate(pages, 1)]

@@ -96,7 +96,7 @@ async def test_of_a_flood_no_more_is_kept_than_is_shown(house: House) -> None:
 )
 @pytest.mark.parametrize("secret", [SECRET, KEY])
 async def test_no_piece_of_a_secret_is_shown(house: House, monkeypatch: pytest.MonkeyPatch, secret: str, traits: Traits) -> None:
-    """Neither while it streams, nor if a message ends inside of it."""
+    """A secret is hidden while it streams, and if a message ends inside of it."""
     monkeypatch.setenv("WEBHOOK_SECRET", SECRET)
     text = f"{'words ' * 43}it is {secret} and {'more ' * 30}"
     tells(house, list(text), traits)

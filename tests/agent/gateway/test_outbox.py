@@ -154,7 +154,7 @@ async def test_an_answer_grows_by_edits_within_the_platform_s_limits() -> None:
 
 
 async def test_an_answer_whose_message_can_t_be_changed_any_more_is_shown_anew_once() -> None:
-    """Its first message was deleted, or the platform refuses edits of old messages. A question's form is not shown again."""
+    """The first message was deleted, or the platform refuses edits of old messages. A question's form is not shown again."""
     platform, store = FakePlatform(traits=Traits(edit_seconds=0.01, idempotent=True, per_second=1000)), MemoryStore()
     gone = NotSent("message_not_found", for_good=True)
     async with opened(platform, store) as outbox:

@@ -65,7 +65,7 @@ async def test_a_press_before_the_question_s_id_is_known_is_offered_again(house:
 
 
 async def test_an_answer_that_is_as_quick_as_the_question_is_shown_counts(house: House) -> None:
-    """003-25: the user reads it before the platform confirms that it is shown."""
+    """003-25: the user reads the question before the platform confirms that it is shown."""
     house.platform.failing = [NotSent("no word came back", perhaps_sent=True, retry_after=0.2)]
     async with house.gateway() as gateway:
         line_of(gateway)

@@ -87,7 +87,7 @@ def talking(tmp_path: Path, **model: Any) -> Iterator[Agent]:
     ],
 )
 def test_000_14_the_order_of_the_choice(shown: Any, provider: str, configured: str, expected: tuple[str, str]) -> None:
-    """000-14: the configuration, then native unless the server denies it, then the template, the name, auto."""
+    """000-14: the configuration decides, then native unless the server has none, then the template, then the name, then auto."""
     with ollama(shown) as server:
         assert wire_and_protocol(choose(server.base_url, provider, configured=configured)) == expected
 
@@ -197,7 +197,7 @@ def test_one_that_does_not_answer_changes_nothing_and_is_asked_again(monkeypatch
 
 
 def test_000_14_a_conversation_goes_in_text_where_the_server_has_no_native_calls(tmp_path: Path) -> None:
-    """000-14: no tools field; prompt and parser are the protocol's, also after a resume."""
+    """000-14: requests have no tools field, and the protocol defines prompt and parser, also after a resume."""
     (tmp_path / "a.txt").write_text("one\n")
     with (
         ollama(NO_TOOLS, ChatServer.text(HERMES), ChatServer.text("It is one.")) as server,

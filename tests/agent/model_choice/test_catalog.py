@@ -108,7 +108,7 @@ def test_gemini_names_those_that_answer(serve: Any) -> None:
 
 
 def test_ollama_is_asked_for_each_model(serve: Any) -> None:
-    """Its list has names only. A smaller context in the model's file takes precedence."""
+    """Ollama's list has names only. A smaller context in the model's file takes precedence."""
     shown = {
         "a": {"model_info": {"qwen3.context_length": 40960}, "capabilities": ["completion", "tools"]},
         "b": {"model_info": {"llama.context_length": 8192}, "parameters": "stop  x\nnum_ctx   4096\n", "capabilities": []},

@@ -38,7 +38,7 @@ def found(model: str, base_url: str) -> ListPrices | None:
 
 @pytest.mark.parametrize(("model", "base_url"), SERVERS.items())
 def test_vendors_models_have_prices(model: str, base_url: str) -> None:
-    """As the library itself computes them, and dated."""
+    """The prices are dated, and equal the library's own results."""
     prices = found(model, base_url)
     assert prices is not None
     usage = genai_prices.Usage(input_tokens=1_000, output_tokens=100)
@@ -117,7 +117,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 
 def test_a_cost_is_estimated_and_says_so(start: Start) -> None:
-    """In the result, and in the usage, with the source and its date."""
+    """The estimate is in the result and in the usage, with its source and the source's date."""
     from agent.cli.format_usage import lines_of
 
     agent = start(ChatServer.text("hi"))

@@ -87,7 +87,7 @@ def run(
 def test_004_22_the_provider_is_chosen_and_opened_with_the_config(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gemini: Callable[..., ChatServer]
 ) -> None:
-    """004-22: by the model's name; the records name its wire; the configuration limits its output and streaming."""
+    """004-22: the model's name selects the provider, records name its wire, and the configuration sets output and streaming."""
     body = {"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}]}
     server = gemini(ChatServer.body(body))
     monkeypatch.setenv("GEMINI_BASE_URL", server.base_url)

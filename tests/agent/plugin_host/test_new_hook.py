@@ -62,7 +62,7 @@ print("described")
 
 
 def test_a_hook_around_a_run_is_its_declaration_and_its_call(project_copy: Any) -> None:
-    """Its name and arguments are checked, plugins are called with it, and the manual has a page for it."""
+    """The hook's name and arguments are checked, plugins are called, and the manual has a page about it."""
     project_copy.insert("toolcrib/contract/hooks.py", "    @hookspec\n    def on_decision(", AROUND_A_RUN)
     project_copy.insert("toolcrib/contract/hooks.py", "    @hookspec\n    def register_platform(", AT_SETUP)
     project_copy.insert(

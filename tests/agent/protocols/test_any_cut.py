@@ -72,7 +72,7 @@ MARKED = "</ifm|tool_call>" * 3 + "<|tool_call_section_end|>" * 3
 @example("<tool_call>w</tool_call><tool_call>run</tool_call> and ", 40, "glm")
 @example('{"action":{"tool":"w","args":{}}}\nSo.', 33, "json_object")
 def test_x_8_a_truncated_reply_runs_no_more_than_the_whole(text: str, size: int, name: str) -> None:
-    """It runs nothing: the text after the cut may show that a call is an example, or part of an argument."""
+    """A truncated reply runs nothing: the text after the cut may show that a call is an example, or part of an argument."""
     reply = read(text[:size], [], name, "closed", truncated=True)[0]
     assert [(call, args) for call, args, fault in reply[2] if fault is None] == []
 

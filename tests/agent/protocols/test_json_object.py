@@ -147,7 +147,7 @@ def test_001_13_001_14_the_command_protocol(name: str) -> None:
 
 
 def test_001_13_lines_of_the_command_protocol_are_the_fallback() -> None:
-    """001-13, 001-14: with all checks of an action."""
+    """001-13, 001-14: these lines get all checks of an action."""
     reply = read('@tool run {"command": "ls"}\n')
     assert [(call.name, call.args, call.fault) for call in reply.calls] == [("run", {"command": "ls"}, None)]
     assert [event.kind for event in reply.events] == ["tool_call_delta"]

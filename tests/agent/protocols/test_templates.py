@@ -44,7 +44,7 @@ TOOLS = "{% if tools %}{{ tools | tojson }}{% endif %}"
     ],
 )
 def test_000_14_a_familys_markers_tell_its_protocol(lines: str, protocol: str | None) -> None:
-    """000-14: with any text around them."""
+    """000-14: the markers may have any text around them."""
     for template in (lines, f"{TOOLS}\n{lines}\n{{% for message in messages %}}"):
         assert protocol_of_template(template) == protocol
     assert protocol is None or protocol in NAMES

@@ -299,7 +299,7 @@ def test_a_thinking_budget_that_cannot_be_is_refused_at_once(thinking: int, max_
     ],
 )
 def test_000_42_every_refusal_has_its_kind_and_words(response: Response, kind: type[ProviderError], shown: str) -> None:
-    """000-42: typed, with status and body; never the key."""
+    """000-42: errors are typed, with status and body, and never contain the key."""
     with ChatServer(response) as server, pytest.raises(kind) as caught:
         ask(server)
     error = caught.value
@@ -310,7 +310,7 @@ def test_000_42_every_refusal_has_its_kind_and_words(response: Response, kind: t
 
 
 def test_x_4_an_error_in_the_middle_keeps_the_text_and_can_be_asked_again() -> None:
-    """X-4: also a stream that is cut; the second request is the same."""
+    """X-4: the same holds for a stream that is cut. The second request equals the first."""
     said = text("Once upon a time")
     middle = said.body.index(b"event: content_block_stop")
     error = b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}\n\n'

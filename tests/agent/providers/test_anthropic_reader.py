@@ -197,7 +197,7 @@ def test_x_8_a_call_at_the_token_limit_is_never_run(pieces: tuple[str, ...], rea
     [(('{"x": 1',), "not valid JSON"), (("[1]",), "not a JSON object"), (('{"x"', ": NaN}"), "NaN"), (("[" * 99_999,), "deeply")],
 )
 def test_004_16_arguments_that_cannot_be_read_are_a_fault(pieces: tuple[str, ...], fault: str) -> None:
-    """004-16: never completed, never run; the raw text is kept in a form that the server accepts."""
+    """004-16: arguments are never completed, and the call never runs; the raw text is kept in a form that the server accepts."""
     turn, _ = stream(start(), *tool(0, *pieces), *stop("tool_use"))
     assert fault in (turn.tool_calls[0].fault or "")
     assert turn.assistant_turn["content"][0]["input"] == {"INVALID_JSON": "".join(pieces)} == turn.tool_calls[0].args
@@ -215,7 +215,7 @@ def test_x_1_x_2_ids_are_unique_and_go_back_the_same() -> None:
 
 
 def test_004_14_thinking_keeps_its_place_and_signature() -> None:
-    """004-14: also redacted, also between calls; what the server ran is not a call of ours."""
+    """004-14: this includes redacted thinking, and thinking between calls. A call that the server ran is not one of ours."""
     signed = block(
         0,
         {"type": "thinking", "thinking": "", "signature": ""},

@@ -231,7 +231,7 @@ def test_the_word_of_the_server_behind_a_gateway_decides_if_it_is_bad(
     ],
 )  # fmt: skip
 def test_004_16_arguments_that_cannot_be_read_are_a_fault(arguments: str, fault: str) -> None:
-    """004-16: never completed, never run; the raw text is kept in a form that servers accept."""
+    """004-16: arguments are never completed, and the call never runs; the raw text is kept in a form that servers accept."""
     turn, _ = stream(chunk({"tool_calls": [call(arguments, name="f", id="a", index=0)]}), chunk({}, "tool_calls"))
     assert fault in (turn.tool_calls[0].fault or "")
     assert turn.tool_calls[0].args == {"INVALID_JSON": arguments}

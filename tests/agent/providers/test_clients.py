@@ -84,7 +84,7 @@ def test_sessions_of_a_server_share_clients_few_to_each() -> None:
 
 
 def test_what_is_not_installed_is_searched_for_once() -> None:
-    """httpcore searches for it at each connection."""
+    """Otherwise httpcore would search for the missing module at each connection."""
     looks: list[str] = []
 
     class Finder:

@@ -102,7 +102,7 @@ NOTHING = Wanted()
 def test_the_provider_its_server_and_its_key(
     wanted: Wanted, configured: Wanted, environ: Mapping[str, str], found: tuple[Any, ...]
 ) -> None:
-    """004-22: by name, else by base URL, else by model; a key is sent only to its own server."""
+    """004-22: the name decides, else the base URL, else the model. A key is sent only to its own server."""
     target = find_target(wanted, configured, environ)
     endpoint = target.endpoint
     got = (target.provider,) if endpoint is None else (target.provider, endpoint.base_url, endpoint.model, endpoint.key_env)
@@ -135,7 +135,7 @@ def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_004_22_every_line_of_the_table_makes_a_session(name: str) -> None:
-    """004-22: the same call for each: the same named arguments, and the methods of ProviderSession."""
+    """004-22: all sessions are made with the same named arguments, and have the methods of ProviderSession."""
     line = PROVIDERS[name]
     taken = inspect.signature(load(line.wire.session)).parameters
     assert {"model", "system", "tools", "records", "stream", "max_tokens"} <= set(taken)

@@ -233,7 +233,7 @@ def test_x_10_the_same_at_any_framing(pieces: int) -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_whole_reply_or_a_list_of_pieces(stream: bool) -> None:
-    """Without streaming; and streamed by a server that does not know alt=sse."""
+    """The reply comes without streaming, or from a server that streams without alt=sse."""
     body: Any = [reply({"text": "h"}), reply({"text": "i"})] if stream else reply({"text": "hi"})
     with ChatServer(ChatServer.body(body, pieces=5)) as server:
         assert ask(server, stream=stream, model="tunedModels/x y").assistant_text == "hi"

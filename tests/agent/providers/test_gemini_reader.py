@@ -261,7 +261,7 @@ def test_a_refused_prompt_says_so(body: dict[str, Any], words: str) -> None:
     ],
 )
 def test_x_4_an_error_inside_a_good_stream(error: Any, kind: type[ProviderError]) -> None:
-    """X-4: also if the stream is a list, also as a named event"""
+    """X-4: the error may be in a stream that is a list, or in a named event"""
     for read_it in (
         lambda: stream(piece({"text": "so "}), piece({"text": "far"}), {"error": error}),
         lambda: GeminiReader().read_body([piece({"text": "so far"}), {"error": error}]),

@@ -277,7 +277,7 @@ def test_how_long_to_wait_is_read(response: Response, seconds: float | None) -> 
 
 
 def test_x_4_an_error_after_text_keeps_the_text_and_is_not_asked_again() -> None:
-    """X-4: even if the error names a field that could be omitted."""
+    """X-4: the request is not retried even if the error names a field that could be omitted."""
     error = {"error": {"message": "stream_options broke the stream", "status_code": 400, "failed_generation": "{"}}
     with ChatServer(ChatServer.stream({"choices": [{"delta": {"content": "so far"}}]}, error)) as server:
         with pytest.raises(BadRequest) as caught:

@@ -124,7 +124,7 @@ SECOND = ({"type": "web_search_call", "id": "ws", "status": "completed"}, call("
 
 
 def test_004_13_x_1_items_go_back_unchanged_and_then_one_output_a_call() -> None:
-    """004-13, X-1: reasoning too; a call id that the server repeats is replaced."""
+    """004-13, X-1: reasoning is sent too, and a call id that the server repeats is replaced."""
     events: list[StreamEvent] = []
     with ChatServer(reply(*FIRST), reply(*SECOND), text("Done.")) as server:
         options = {"system": "Be brief.", "tools": TOOLS, "extra": {"reasoning": {"effort": "low"}}, "max_tokens": 99}
@@ -294,7 +294,7 @@ def test_reasoning_goes_before_each_call_if_the_server_requires_it() -> None:
     ],
 )
 def test_000_42_every_refusal_has_its_kind_and_words(response: Response, kind: type[ProviderError], shown: str) -> None:
-    """000-42: typed, with status and body; never the key."""
+    """000-42: errors are typed, with status and body, and never contain the key."""
     with ChatServer(response) as server, pytest.raises(kind) as caught:
         ask(server)
     error = caught.value
@@ -304,7 +304,7 @@ def test_000_42_every_refusal_has_its_kind_and_words(response: Response, kind: t
 
 
 def test_x_4_an_error_in_the_middle_keeps_the_text_and_can_be_asked_again() -> None:
-    """X-4: also a stream that is cut or stalls; the second request is the same."""
+    """X-4: the same holds for a stream that is cut or stalls. The second request equals the first."""
     said = text("Once upon a time")
     middle = said.body.index(b"event: response.output_item.done")
     error = b'event: error\ndata: {"type": "error", "error": {"code": "rate_limit_exceeded", "message": "slow down"}}\n\n'

@@ -232,7 +232,7 @@ def test_places_and_ids_that_servers_use_twice() -> None:
 
 
 def test_x_1_x_2_ids_are_unique_and_go_back_the_same() -> None:
-    """X-1, X-2: even if a server starts with call_0 in each reply."""
+    """X-1, X-2: ids are unique even if a server starts with call_0 in each reply."""
     turn, seen = stream(*(done(place, **call(place, call_id="c")) for place in range(3)), end(), taken=("c",))
     ids = [one.id for one in turn.tool_calls]
     assert len({*ids, "c"}) == 4
@@ -255,7 +255,7 @@ def test_x_8_a_call_at_the_token_limit_is_never_run(arguments: str, status: str)
 
 @pytest.mark.parametrize(("arguments", "fault"), [('{"x": 1', "not valid JSON"), ("[1]", "not a JSON object")])
 def test_004_16_arguments_that_cannot_be_read_are_a_fault(arguments: str, fault: str) -> None:
-    """004-16: never completed, never run; the raw text is kept in a form that the server accepts."""
+    """004-16: arguments are never completed, and the call never runs; the raw text is kept in a form that the server accepts."""
     turn, _ = stream(done(0, **call(arguments=arguments)), end())
     assert fault in (turn.tool_calls[0].fault or "")
     assert json.loads(turn.assistant_turn["output"][0]["arguments"]) == {"INVALID_JSON": arguments} == turn.tool_calls[0].args

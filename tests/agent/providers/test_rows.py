@@ -36,7 +36,7 @@ TOOL = {"type": "function", "function": {"name": "f", "description": "d", "param
 
 
 def test_a_provider_that_speaks_a_known_wire_is_one_row(project_copy: Any) -> None:
-    """004-22: routed by model and host, requested with its key, listed, offered by setup, described."""
+    """004-22: the provider is selected by model and host, gets its key, and is in lists, setup and documentation."""
     project_copy.insert("agent/providers/rows.py", '    "text": Provider(TEXT', PROVIDER)
     printed = project_copy.run(
         ASKS

@@ -126,7 +126,7 @@ async def test_an_id_that_is_used_again_means_the_new_call_and_the_earlier_is_ke
 
 
 async def test_a_call_that_is_run_again_may_have_had_effects_from_the_start(store: Store) -> None:
-    """X-1: even if its process ends before its handler starts, an earlier process ran it."""
+    """X-1: even if its process ends before the handler starts, an earlier process had started the handler."""
     await store.ledger.open(ToolCall("c", "x"), "s", S.RUNNING, handler_started=True)
     fence = Fence()
     fence.lease = await store.leases.take("s", "next", 60)

@@ -525,7 +525,7 @@ async def test_a_result_that_cannot_be_read_is_found_and_left_out(
 
 
 async def test_a_call_that_is_no_text_is_found_and_left_out(used: Path) -> None:
-    """One byte of it was changed in a way that SQLite does not notice."""
+    """One byte of the call was changed in a way that SQLite does not notice."""
     begin, end = b'{"name":"te', b'minal","args":{"command":"make 2"}'
     used.write_bytes(used.read_bytes().replace(b"%br%b" % (begin, end), b"%b\xff%b" % (begin, end), 1))
     with pytest.raises(StoreFailed, match="calls"):

@@ -157,7 +157,7 @@ async def test_a_copy_of_the_store_alone_is_searched(open_file: Open, file: Path
 
 
 async def test_an_index_of_words_in_json_is_made_anew(open_file: Open, file: Path) -> None:
-    """Before its second version, the words of results contained the letters of JSON escapes."""
+    """In the index's first version, the words of results contained the letters of JSON escapes."""
     store = open_file()
     await store.sessions.create("a", platform="cli", user="")
     answer = '{"output": "the\\nharbour"}'

@@ -8,4 +8,4 @@ from tests.plugins.killing import program as program
 
 
 class TestDiscordKills(Kills):
-    """All kills of the base class."""
+    """Runs all kills of the base class."""

@@ -8,4 +8,4 @@ from tests.plugins.slack.test_slack_gateway import house as house
 
 
 class TestSlackKills(Kills):
-    """All kills of the base class."""
+    """Runs all kills of the base class."""

@@ -52,7 +52,7 @@ def test_the_two_names_are_one_registry() -> None:
 
 
 def test_register_keeps_what_it_is_told(reg: ToolRegistry) -> None:
-    """003-1: by position, as in the specification."""
+    """003-1: arguments are passed by position, as in the specification."""
     check = Checks()
     reg.register("echo", "demo", SCHEMA, echo, check, ["ECHO_KEY"], False, "For people.", "E")
     entry = reg.get("echo")
@@ -199,7 +199,7 @@ def test_a_check_that_cannot_be_shared_is_refused(reg: ToolRegistry) -> None:
 
 
 def test_tools_from_before_the_checker_are_checked_when_it_comes(bare: ToolRegistry, attach: Any) -> None:
-    """003-4: an invalid one is removed and reported, and the others stay."""
+    """003-4: an invalid definition is removed and reported, and the others stay."""
     bare.register("good", "demo", SCHEMA, echo)
     bare.register("bad", "demo", {"parameters": {"type": "object", "properties": 3}}, echo)
     attach(bare)
@@ -244,7 +244,7 @@ def test_a_tool_object_is_added(reg: ToolRegistry) -> None:
 
 
 def test_a_tool_may_leave_its_handler_to_the_loop(reg: ToolRegistry) -> None:
-    """003-18: it is still advertised."""
+    """003-18: the tool is still advertised."""
     entry = reg.register("todo", "planning", SCHEMA, None)
     assert entry.handler is None
     assert entry.invoke is None

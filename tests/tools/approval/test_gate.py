@@ -194,7 +194,7 @@ def test_a_session_grant_covers_no_other_finding_and_no_other_folder() -> None:
 
 
 def test_always_is_kept_as_argv_and_folder() -> None:
-    """003-27: it is written as a plain entry, read back, and valid in another session."""
+    """003-27: the grant is written as a plain entry, read back, and valid in another session."""
     desk = Desk()
     desk.answer(desk.run("rm -rf build"), yes("always"))
     (grant,) = run_async(desk.grants.all("any"))

@@ -108,7 +108,7 @@ def test_confirm_edits_asks_about_every_change_each_time(moded: Callable[..., An
 
 
 def test_confirm_edits_can_allow_all_edits_of_the_session(moded: Callable[..., Any]) -> None:
-    """Only edits by toolcrib's own tools below the project: commands, other tools and other folders are asked about."""
+    """The grant covers only edits by toolcrib's own tools in the project. Commands, other tools and folders need approval."""
     floor = moded("confirm-edits", FakeEnvironment({f"{PROJECT}/a": b"x\n"}, commands=lambda request: (0, b""), cwd=PROJECT))
     write = ("write_file", {"path": f"{PROJECT}/b", "content": "x"})
     assert floor.call(*write) == {CONFIRM_KEY}

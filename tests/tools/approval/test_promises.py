@@ -171,7 +171,7 @@ def test_an_entry_that_a_command_wrote_into_the_file_does_not_count(floors: Floo
 
 @pytest.mark.parametrize(("text", "other"), [("rm -rf build", "rm -rf out"), ("recursive delete", "git push --force")])
 def test_plain_text_in_the_file_counts_once_a_person_confirmed_it(floors: Floors, tmp_path: Path, text: str, other: str) -> None:
-    """003-27: in the specification's form; it covers only its own command."""
+    """003-27: the entry has the specification's form, and covers only its own command."""
     file = tmp_path / "config.yaml"
     file.write_text(f"command_allowlist: [{text}]\n")
     file.chmod(0o600)
@@ -256,7 +256,7 @@ def test_the_simple_face_stands() -> None:
 
 
 def test_every_command_is_judged_before_it_runs(floor: Any) -> None:
-    """003-24: by the gate, not by the terminal tool; allowed commands are recorded."""
+    """003-24: the gate judges commands, not the terminal tool, and records allowed ones."""
     assert floor.do("ls") == "ran"
     assert floor.asks("rm -rf build")
     assert [(entry.tool, entry.decision) for entry in run_async(floor.store.audit.entries("s1"))] == [("terminal", "allowed")]

@@ -54,7 +54,7 @@ def raises(error: BaseException) -> Any:
 @pytest.mark.parametrize("error", [asyncio.CancelledError("x"), SystemExit(3), NotAnException("x"), StopIteration("x")])
 @pytest.mark.parametrize("timeout", [None, 20])
 def test_whatever_a_handler_raises_becomes_its_result(bench: Any, error: BaseException, timeout: float | None) -> None:
-    """003-19: inline, in a thread, and in a turn."""
+    """003-19: this holds inline, in a thread, and in a turn."""
     bench.tool("bad", raises(error), timeout=timeout)
     assert bench.text("bad")["error"].startswith("Tool execution failed: ")
     (executed,) = bench.turn(("bad", {}))
@@ -261,7 +261,7 @@ def test_arguments_that_are_none_say_what_is_expected(bench: Any, args: Any) -> 
 
 @pytest.mark.parametrize("name", [None, 5, ["t"], {"t": 1}, "", "t" * 10_000, "\ud800", "t\0"])
 def test_a_name_that_is_none_is_an_unknown_tool(name: Any) -> None:
-    """003-21: through the real interfaces."""
+    """003-21: the calls come through the real interfaces."""
     for face in (model_tools.handle_function_call, registry.dispatch):
         assert "Unknown tool" in json.loads(face(name, {}))["error"]
 

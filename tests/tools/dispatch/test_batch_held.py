@@ -87,7 +87,7 @@ def settled(desk: Any, items: list[BatchCall], earlier: str) -> list[str]:
 @pytest.mark.parametrize("earlier", EARLIER)
 @pytest.mark.parametrize("options", [{}, {"kind": "other"}, {"parallel_safe": True}, {"repeatable": True}])
 def test_a_tool_that_declares_nothing_waits(desk: Any, earlier: str, how: str, options: dict[str, Any]) -> None:
-    """002-32: it runs after the answer, once."""
+    """002-32: the call runs after the answer, once."""
     items = after(desk, earlier, how, **options)
     assert (desk.ran, items[1].executed, items[1].tickets) == ([], None, ())
     assert settled(desk, items, earlier) == [earlier, "later"]
@@ -107,7 +107,7 @@ def test_a_tool_that_declares_nothing_waits(desk: Any, earlier: str, how: str, o
     ],
 )
 def test_a_tool_that_changes_something_waits(desk: Any, earlier: str, options: dict[str, Any]) -> None:
-    """002-32: also behind a question without declared effects."""
+    """002-32: the tool waits even behind a question without declared effects."""
     items = after(desk, earlier, "ask", **options)
     assert desk.ran == []
     assert settled(desk, items, earlier) == [earlier, "later"]

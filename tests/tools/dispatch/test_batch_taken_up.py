@@ -48,7 +48,7 @@ def rebuilt(items: Sequence[BatchCall]) -> list[BatchCall]:
 
 
 def test_a_call_that_was_parked_is_given_up_at_an_interrupt(desk: Any) -> None:
-    """X-1: it has its result, and a later answer runs nothing."""
+    """X-1: the parked call gets a result, and a later answer runs nothing."""
     items = batch(("write", {"ask": 1, "path": "/p/a"}), ("interrupt", {}))
     ended: list[str] = []
     assert go(desk, items, on_done=lambda one: ended.append(one.call.id))
@@ -180,7 +180,7 @@ def test_what_a_process_that_died_had_asked_is_withdrawn(desk: Any) -> None:
 
 @pytest.mark.parametrize("repeatable", [True, False])
 def test_a_call_that_may_have_run_begins_anew_only_where_its_tool_is_repeatable(desk: Any, repeatable: bool) -> None:
-    """Its process ended while the handler ran."""
+    """The call's process ended while the handler ran."""
     desk.tool("again", lambda args, ctx: desk.ran.append(ctx.call_id), repeatable=repeatable)
     call = ToolCall("c0", "again", {})
     asyncio.run(desk.store.ledger.open(call, "session", ToolCallStatus.RUNNING, turn="reply"))
@@ -205,7 +205,7 @@ def died(desk: Any, name: str) -> None:
 
 @pytest.mark.parametrize("when", ["before it is taken up", "while it is gated", "as its process ends again"])
 def test_a_call_that_begins_anew_may_have_run_whatever_becomes_of_it(desk: Any, when: str) -> None:
-    """X-1: its first process ended while the handler ran, so no later process may report that it did not run."""
+    """X-1: the first process ended while the handler ran, so no later process may report that the call did not run."""
     desk.tool("again", lambda args, ctx: desk.ran.append(ctx.call_id), repeatable=True, effects=lambda args, ctx: gated())
     call = ToolCall("c1", "again", {})
 

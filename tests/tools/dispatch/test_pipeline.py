@@ -156,7 +156,7 @@ def test_handler_exceptions_word_for_word(bench: Any) -> None:
 
 
 def test_what_fails_outside_the_handler_is_worded_as_the_second_guard(bench: Any) -> None:
-    """003-20, 003-21: also an unknown tool"""
+    """003-20, 003-21: this includes an unknown tool"""
     bench.tool("terminal", lambda args: 1)
     assert bench.text("terminl") == {"error": "Error executing terminl: Unknown tool: terminl (did you mean 'terminal'?)"}
     assert bench.text("terminal", "[1]")["error"].startswith("Error executing terminal: expected an object, got list")
@@ -258,7 +258,7 @@ def test_json_text_passes_and_other_text_is_encoded(bench: Any) -> None:
 
 @pytest.mark.parametrize("name", ["todo", "memory", "session_search", "delegate_task"])
 def test_agent_loop_tools_answer_a_stub_error_where_no_loop_is(bench: Any, name: str) -> None:
-    """003-18: they are advertised, but do not run without the loop"""
+    """003-18: the loop's tools are advertised, but do not run without the loop"""
     bench.tool(name, None)
     assert [d["function"]["name"] for d in bench.registry.get_definitions()] == [name]
     assert "run by the agent loop" in bench.text(name)["error"]
@@ -463,7 +463,7 @@ def test_a_timeout_error_of_the_handler_is_its_own(bench: Any) -> None:
 
 
 def test_an_interrupt_becomes_the_result_of_what_runs(bench: Any) -> None:
-    """X-1: also on cancel"""
+    """X-1: an interrupted call gets a result too"""
     started = threading.Event()
 
     async def wait(args: Any) -> None:

@@ -397,7 +397,7 @@ def test_rows_of_the_operator_are_looked_at_besides() -> None:
     st.sampled_from(["rm", "git", "kill", "curl", "chmod", "find", "dd", "tar", ""]),
 )
 def test_nothing_breaks_it(words: list[str], name: str) -> None:
-    """003-24: no act makes it raise"""
+    """003-24: the assessment raises for no act"""
     values = [Value(name), *(Value(one, pattern=True) for one in words)]
     one = Act(name, values, [RedirectTarget(">", Value(words[0]))], (HERE,), {"PATH": Value(words[0])}, Value(words[-1]))
     for finding in assess(Meaning([one]), protected=OWN, home=HOME):

@@ -192,7 +192,7 @@ def test_every_example_that_errors_show_can_be_read(example: str) -> None:
     ],
 )
 def test_stored_schedules_of_forms_that_were_dropped_go_on(stored: dict[str, Any], words: str, next_time: str) -> None:
-    """Their stored form is their meaning: "every 30 minutes between 9 and 17 on weekdays", "every 1.5 hours" and others."""
+    """The stored form contains the meaning: "every 30 minutes between 9 and 17 on weekdays", "every 1.5 hours" and others."""
     schedule = Schedule.from_json({"zone": BERLIN, **stored})
     assert schedule.words() == words
     assert time_words(schedule.times(NOW, 1)[0], BERLIN) == f"{next_time} CET"

@@ -104,7 +104,7 @@ def test_a_value_arrives_as_it_was_meant(run: Any, key: str, value: str, shown: 
     ],
 )
 def test_a_person_at_a_terminal_gives_trust(run: Any, tmp_path: Path, key: str, value: str, shown: str) -> None:
-    """Only a person can: without a terminal the command refuses."""
+    """Only a person can give trust: without a terminal the command refuses."""
     words = ["config", "set", key, value]
     command = Path(sys.executable).with_name("toolcrib")
     alone = subprocess.run([command, *words], stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True, check=False)

@@ -133,7 +133,7 @@ def test_another_way_to_talk_to_the_same_server(run: Any, vendors: Any) -> None:
 
 
 def test_000_14_switching_models_chooses_how_calls_are_made_anew(run: Any, serve: Any, config: Any) -> None:
-    """000-14: from a model with native calls to one without, at the same server, and back again."""
+    """000-14: the chat switches from a model with native calls to one without, at the same server, and back again."""
     shown = {"able:8b": {"capabilities": ["tools"]}, "unable:8b": {"capabilities": ["completion"], "template": "<arg_key>"}}
     routes = {
         "/v1/models": {"data": [{"id": name, "owned_by": "library"} for name in shown]},

@@ -115,7 +115,7 @@ def test_json_lines_have_what_a_command_prints_meanwhile(ask: Any) -> None:
 
 
 def test_json_lines_tell_it_all(ask: Any) -> None:
-    """004-2, 004-3, 004-11: deltas as they arrive, new ids in each turn, one id for all events of a call."""
+    """004-2, 004-3, 004-11: deltas are printed as they arrive, each turn has new ids, and all events of a call have one id."""
     with ChatServer(
         ChatServer.calls(("terminal", {"command": "echo hi"}), text="Look: ä", ids=["c9"]), ChatServer.text("It says hi.")
     ) as server:

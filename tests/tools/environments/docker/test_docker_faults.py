@@ -192,7 +192,7 @@ def hung(engine: Any) -> Iterator[Callable[..., None]]:
 def test_whoever_waits_for_an_engine_that_hangs_can_be_interrupted(
     opened: Open, engine: Any, hung: Callable[..., None], eventually: Callable[[Callable[[], object]], None]
 ) -> None:
-    """003-29: at once, and no command runs.
+    """003-29: an interrupt ends the call at once, and no command runs.
 
     Closing does not wait for the engine either; the container is removed once it answers.
     """

@@ -126,7 +126,7 @@ def test_its_container_is_removed_at_the_next_start(
 def test_what_runs_in_a_container_that_is_kept_is_ended(
     start: Callable[..., Killed], engine: Any, client: docker.DockerClient, folder: Path, eventually: Eventually, watchdog: bool
 ) -> None:
-    """Its processes end at once, or at the next start, which reports that. Files and a live toolcrib's processes stay."""
+    """The processes end at once, or at the next start, which reports that. Files and a live toolcrib's processes stay."""
     options = {"keep": "reuse", "session": secrets.token_hex(4)}
     other = start(**options)
     env = open_environment("docker", cwd=str(folder), **{**engine.options, **options})

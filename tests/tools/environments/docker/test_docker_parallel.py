@@ -80,7 +80,7 @@ def test_sessions_side_by_side_without_a_mixed_up_byte(opened: Open) -> None:
 def test_no_session_sees_another_or_this_machine(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Any
 ) -> None:
-    """003-29: variables, files, processes, sockets; of this process's variables it sees only the configured ones."""
+    """003-29: this holds for variables, files, processes and sockets. Only configured variables of this process are visible."""
     monkeypatch.setenv("MY_API_KEY", "hunter2")
     monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter2@proxy")
     (tmp_path / "outside").write_text("hunter2")

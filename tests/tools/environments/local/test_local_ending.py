@@ -190,7 +190,7 @@ def test_close_ends_what_runs_in_another_thread(env: Environment, run: Run, fold
 
 
 def test_close_while_others_wait_for_a_process(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Each reads in its own event loop, and each sees the end."""
+    """Each waiter reads in its own event loop, and each one sees the end."""
 
     def read(process: BackgroundProcess, ends: list[object]) -> None:
         async def main() -> None:
@@ -249,7 +249,7 @@ asyncio.run(main())
 
 
 def test_a_shell_that_somebody_else_waited_for_is_no_concern_of_the_watchdogs(run: Run) -> None:
-    """Another process may have its process id by then."""
+    """Another process may have the shell's process id by then."""
     pid = int(run("echo $$").stdout.head)
     assert pid in watchdog._sessions
     os.kill(pid, signal.SIGKILL)

@@ -133,7 +133,7 @@ def test_a_flood_from_the_background_hides_no_result(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", range(1, 21))
 def test_foreign_lines_in_the_last_report_are_not_run(tmp_path: Path, place: int) -> None:
-    """Any process of the session may write there. Such lines would be folders, traps or commands of the next shell."""
+    """Any process of the session may write to the report. Its lines would be folders, traps or commands of the next shell."""
     # The shell itself writes the lines, so that each place of the report has its turn.
     foreign = f"{{ \\\\builtin echo touch {tmp_path}/ran; \\\\builtin echo y; }} >$f/s"
     where = "f=$(readlink /proc/$$/fd/10); f=${f%/*}"

@@ -25,7 +25,7 @@ def _dials() -> int:
 
 
 def test_who_waits_for_a_host_that_is_away_waits_for_one_attempt_at_most(start_sshd: Callable, opened, eventually) -> None:
-    """003-29: all calls share one attempt, and fail with it. Time limits and interrupts do not wait for it."""
+    """003-29: all calls share one attempt, and fail with it. Time limits and interrupts do not wait for the attempt."""
     far = start_sshd("--far")
     env = opened(far, cwd="/usr")
 

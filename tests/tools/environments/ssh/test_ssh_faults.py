@@ -43,7 +43,7 @@ def _parent(pid: int) -> int:
 
 
 def test_the_servers_process_is_killed(start_sshd: Callable, open_link, finish, eventually) -> None:
-    """Without a further check it would look like a command that succeeded without output."""
+    """Without a further check, the lost command would look like one that succeeded without output."""
     server = start_sshd()
     link = open_link(server.wish())
     channel = link.open(["sh", "-c", "read go; exec sleep 5001"])

@@ -63,7 +63,7 @@ HARM = ["rm $f/{0}; mkfifo $f/{0}", "rm $f/{0}; mkdir $f/{0}", "rm $f/{0}; ln -s
 def test_a_file_of_the_shell_that_a_command_replaced_is_reported_at_once(
     start_sshd: Callable, opened, file: str, harm: str
 ) -> None:
-    """The next command neither waits for it nor is lost, and a link's target is not written."""
+    """The next command neither waits for the file nor is lost, and a link's target is not written."""
     server = start_sshd()
     other = server.folder / "home" / "other"
     other.write_text("untouched")

@@ -96,7 +96,7 @@ def test_modules_that_run_what_they_are_given_are_looked_through(command: str) -
 
 
 def test_more_places_than_can_be_followed_ask() -> None:
-    """003-24: it fails closed."""
+    """003-24: beyond the limit the command needs approval."""
     assert keys("unknowntool " + "git docker " * 40 + "rm -rf x") == {"opaque.size"}
 
 

@@ -28,7 +28,7 @@ def lines(name: str) -> list[str]:
 
 
 def test_commands_that_destroy_are_found() -> None:
-    """003-23, 003-24: they are only strings, and are never run."""
+    """003-23, 003-24: the commands are only strings, and are never run."""
     missed = [command for command in lines("developer_dangerous.txt") if not found(command)]
     assert not missed
 

@@ -276,7 +276,7 @@ def test_what_bash_refuses_is_refused(text):
     ],
 )
 def test_a_command_of_plain_words_is_read_at_one_look(text):
-    """003-25: the quick path reads or refuses it like the parser."""
+    """003-25: the quick path reads or refuses each text like the parser."""
     parser = Parser(text, 64)
     try:
         slowly = parser.script()
