@@ -51,6 +51,7 @@ _STRIPPED = re.compile(
 """Harmony's message to a tool, also if a server removed the special tokens."""
 _CALL_END = re.compile(r"[}>]\s*</(?:function|invoke|param|parameter)>\s*\Z")
 _CALL_BEGIN = re.compile(r"<(?:function|invoke)\b")
+_CALL_LABEL = re.compile(r"[`~](?:tool|function)[_-]?(?:calls?|use)\s*\Z", re.IGNORECASE)
 _CALLED = re.compile(r"[{\[]|\w\(|<\w+[= ]|arg_")
 _MOST = 50
 """Maximum number of objects, or of marks in thinking, to check."""
@@ -96,12 +97,8 @@ def lost_calls(
     if marks:
         fault = f"{_listed(marks)} in the thinking: calls there are not run; end the thinking, then call"
         return [faulty("", open_thinking, fault)]
-    code = trailing_code(content)
-    if code is not None:
-        names = _names_in_code(*code, beginning, reader)
-        if any(name in known or (name and not known) for name in names):
-            fault = "calls in a code block at the end of the reply are not run; to call, write it without the block"
-            return [faulty(names[0], code[1], f"{fault}, and to show an example, write text after it")]
+    if found := lost_in_block(content, beginning, reader):
+        return found
     found = left_over(content, known)
     if not end and (match := _CALL_END.search(content, max(0, len(content) - _TAIL))) and not _CALL_BEGIN.search(content):
         end = match[0][1:].strip()
@@ -111,6 +108,20 @@ def lost_calls(
     if end and not found:
         found = [faulty("", content, f"{end} ends a call whose beginning is unreadable; {_HOW}")]
     return found
+
+
+def lost_in_block(
+    content: str, beginning: Beginning, reader: Callable[[], TextReader], *, labelled: bool = False
+) -> list[ToolCall]:
+    """Return a faulty call for the calls in a code block that ends a text. ``labelled``: only if its label is one of calls."""
+    code, known = trailing_code(content), beginning.known
+    if code is None or (labelled and not _CALL_LABEL.search(code[0])):
+        return []
+    names = _names_in_code(*code, beginning, reader)
+    if not any(name in known or (name and not known) for name in names):
+        return []
+    fault = "calls in a code block at the end of the reply are not run; to call, write it without the block"
+    return [faulty(names[0], code[1], f"{fault}, and to show an example, write text after it")]
 
 
 def _names_in_code(opener: str, code: str, closed: bool, beginning: Beginning, reader: Callable[[], TextReader]) -> list[str]:

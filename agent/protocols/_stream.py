@@ -8,7 +8,7 @@ from collections.abc import Callable
 from agent.protocols import _bare, _fences
 from agent.protocols._block_steps import BlockReader
 from agent.protocols._fences import Follows, ProtocolFence
-from agent.protocols._left import calls_in_thinking, lost_at_end, lost_calls
+from agent.protocols._left import calls_in_thinking, lost_at_end, lost_calls, lost_in_block
 from agent.protocols._made import CUT_OFF, Definitions, cut_short, faulty
 from agent.protocols._marks import SpokenMarks, marks_of
 from agent.protocols._reply import ReplyBuilder
@@ -121,8 +121,9 @@ class StreamReader(BlockReader):
     def _add_native(self, content: str) -> None:
         """Add a fault for a call at the end of the text that can't be read; calls that are shown as examples are text."""
         reply = self._reply
-        if not (reply.calls or reply.doubtful or self._truncated):
-            reply.add(0, self._known.fitted(lost_at_end(content, self._known), unwrap=False))
+        if not (reply.calls or any(call.name for call in reply.doubtful) or self._truncated):
+            found = lost_at_end(content, self._known) or lost_in_block(content, self._beginning, self._inner, labelled=True)
+            reply.add(0, self._known.fitted(found, unwrap=False))
 
     def _handed_over(self) -> TextReader | None:
         return self._other

@@ -4,8 +4,8 @@ Answers about HTML, XML and configuration contain such names too, so a name alon
 counts if the tool's own arguments follow, or if the name is next to it and the rest has the form of a call. A tag of a call
 counts only if the reply ends with a bracket, and the tool's own arguments follow or the tool has none. An element named like a
 tool counts if it contains exactly the tool's arguments; an element whose name also has an argument or another word for calls
-always counts. A name with the tool's arguments as JSON in parentheses, ``[Calling tool: name({...})]``, counts if it ends the
-reply.
+always counts. A name with the tool's arguments as JSON, ``[Calling tool: name({...})]`` or ``[Called "name" with args: {...}]``,
+counts if it ends the reply, and so does ``[/name]`` after a line with the name.
 """
 
 from __future__ import annotations
@@ -45,16 +45,21 @@ _ELEMENT = re.compile(r"^[ \t]*<(?P<name>\w+[_-]\w+)>(?P<body>.*)</(?P=name)>\s*
 
 _CALLING = r"(?:call(?:ing|ed|s)?|use|using|invok(?:e|ing)|run(?:ning)?|exec(?:ute|uting)?|tool|function|action)"
 _NAME_WORD = re.compile(rf"(?:{_CALLING}|command|request|input|args|arguments|parameters)", re.IGNORECASE)
-_LABEL = rf"(?:(?:{_CALLING}[ \t]+){{0,2}}{_CALLING})?:[ \t]*|{_CALLING}[ \t]+"
+_LABEL = rf"(?:(?:{_CALLING}[ \t]+){{0,2}}{_CALLING})?:[ \t]*|(?:{_CALLING}[ \t]+){{1,2}}"
+_WITH = r"[:=,]?[ \t]*(?:(?:with[ \t]+)?(?:args|arguments|parameters|params|input)[ \t]*[:=]?)?"
 _CALLED = re.compile(
-    rf"^[ \t]*(?:[\[<({{]+\s*)?(?:{_LABEL})?(?P<name>[A-Za-z_][\w.-]*)\s*\(\s*(?=\{{)", re.MULTILINE | re.IGNORECASE
+    rf"^[ \t]*(?:(?P<bracket>[\[<(]\s*)|[\[<({{]+\s*)?(?:{_LABEL})?(?P<mark>[\"'`]?)(?P<name>[A-Za-z_][\w.-]*)(?P=mark)"
+    rf"\s*(?:\(|(?(bracket){_WITH}|\())\s*(?=\{{)",
+    re.MULTILINE | re.IGNORECASE,
 )
-_CALLED_END = re.compile(r"\s*\)[\s\])>}]*\Z")
+_CALLED_END = re.compile(r"\s*[\])>}][\s\])>}]*\Z")
+_CLOSED = re.compile(r"\[/(?P<name>[A-Za-z_][\w.-]*)\]\s*\Z")
 
 
 def unlisted_calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of a call that is written in an unknown form, if there is one. ``text`` has no code."""
     yield from _called(text, known)
+    yield from _closed(text, known)
     if "<" not in text and "[" not in text and "{{" not in text and "\u25c1" not in text:
         return
     names = "|".join(sorted(map(re.escape, known.names), key=len, reverse=True))
@@ -102,6 +107,17 @@ def _called(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
         if all(known.takes(name, key) for key in args) and not covers(text[max(0, match.start() - LOOKED_BACK) : match.start()]):
             yield name, text[match.start() :].strip()
             return
+
+
+def _closed(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
+    """Yield the call that ends the text with ``[/name]``, after a line that begins with the name alone or in brackets."""
+    end = _CLOSED.search(text) if text.rstrip().endswith("]") else None
+    if end is None or end["name"] not in known:
+        return
+    name = re.escape(end["name"])
+    begin = re.search(rf"^[ \t]*(?:{name}[ \t]*$|\[{name}\])", text[: end.start()], re.MULTILINE)
+    if begin and not covers(text[max(0, begin.start() - LOOKED_BACK) : begin.start()]):
+        yield end["name"], text[begin.start() :].strip()
 
 
 def _tool_of(element: re.Match[str], known: Definitions) -> str:

@@ -42,6 +42,11 @@ UNLISTED = (
     'Calling tool: terminal({"command": "ls"})',
     'Calling terminal({"command": "ls"})',
     'terminal({"command": "ls"})',
+    '[Called function "terminal" with args: {"command": "ls"}]',
+    '[Tool call: terminal, {"command": "ls"}]',
+    '(terminal args {"command": "ls"})',
+    "terminal\nls -alh /home\n[/terminal]",
+    "[terminal]ls[/terminal]",
     "<terminal_command>\nls -la\n</terminal_command>",
     "<terminal-call>ls</terminal-call>",
     "<tool_terminal>\nls\n</tool_terminal>",
@@ -85,7 +90,9 @@ def test_no_answer_about_markup_is_a_call(name: str) -> None:
         "<memory action=\"x\">y</memory>", 'Call it so: terminal({"command": "ls"})', 'terminal({"cmd": "ls"})',
         "<terminal_font>Mono</terminal_font>",
         'It has terminal({"command": "ls"})', 'For example:\n\nterminal({"command": "ls"})', "<my_terminal>xterm</my_terminal>",
-        'terminal({"command": "ls"}).then(show)',
+        'terminal({"command": "ls"}).then(show)', 'Called terminal with arguments {"command": "ls"}',
+        '[see terminal with args: {"command": "ls"} above]', '[Called "terminal" with args: {"cmd": "ls"}]',
+        "The tag is [terminal]ls[/terminal]", "[b]\nterminal\n[/b]", "For example:\n\nterminal\nls\n[/terminal]",
     ],
 )  # fmt: skip
 def test_data_and_markup_with_the_name_of_a_tool_are_text(text: str) -> None:

@@ -165,6 +165,10 @@ def test_closing_marks_do_not_make_a_shown_call_run(text: str) -> None:
         "<tool_call>\nNow I will read the file\n</tool_call>",
         '<tool_call>tool_exchange>\n<tool_result call_id="c2">\nok\n</tool_result>',
         '[Calling tool: terminal({"command": "ls"})]',
+        '[Called function "terminal" with args: {"command": "ls"}]',
+        "terminal\nls -la\n[/terminal]",
+        '<function_call>\n<name>terminal</name>\n<arguments>{"command": "ls"}</arguments>\n</function_call>',
+        '\n```tool_call\n{"name": "terminal", "arguments": {"command": "ls"}}\n```',
         "<terminal_command>\nls -la\n</terminal_command>",
     ],
 )
@@ -227,6 +231,7 @@ def test_one_that_cannot_be_read_is_reported_once(wire: str, end: str, caplog: p
 ANSWERS = (
     f"Models write this:\n\n```\n{CALLS[0]}\n```\n", f"```json\n{CALLS[-1]}\n```", f"It quotes `{CALLS[-1]}`", "2 < 3 and [1, 2]",
     f"> {CALLS[-1]}", f"Never write {CALLS[-1]}",
+    f"```tool_call\n{CALLS[-1]}\n```\n\nThat is the form.", '```tool_call\n{"name": "unknown", "arguments": {}}\n```',
     f"{CALLS[0]}\n\nThat is the form.", "  a\n<b>\n  ", "<think>so</think>Yes.", "Yes.</s>",
     "GLM writes <arg_key> and <arg_value>", "The marks are [TOOL_CALLS] and [ARGS]", "Use <|im_start|> (as in the terminal)",
     '{"name": "unknown", "arguments": {}}', '{"a": [1, 2]}', "[1, 2]", "def f(x):\n    return x[0] < 1\n", "Use <terminal>.",
