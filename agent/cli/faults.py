@@ -60,8 +60,8 @@ def explained(error: ToolcribError) -> str:
     """Return the error and its advice in one or two lines."""
     kind = kind_of(error)
     text = tame(str(error)) if kind in _PLAIN or isinstance(error, ToolError) else f"{kind}: {tame(str(error))}"
-    if isinstance(error, RateLimited) and not error.retryable:
-        return text  # waiting does not help
+    if isinstance(error, RateLimited) and not error.retryable:  # a short wait does not help
+        return f"{text}\n  The server renews it in {_span(error.retry_after)}." if error.retry_after else text
     if isinstance(error, RateLimited | Overloaded) and error.retry_after:
         return f"{text}\n  Wait {_span(error.retry_after)}, as the server asks, then send the message again."
     if isinstance(error, ConnectionFailed) and not error.retryable:

@@ -42,6 +42,7 @@ _SPENT_PERIOD = Regex(
     rf"|\b(?:limit|quota|cap|allowance|budget)s?\b[^.\n]{{0,80}}\b(?:per|for|in|this|each|your|the|next) {_PERIOD}"
     r"|usage[ _-]?limit[ _-]?(?:has been |was |is )?(?:reached|exceeded|hit|error)"
     r"|(?:reached|exceeded|hit) (?:your|the) usage limit"
+    r"|\b(?:subscription|account|plan) (?:usage )?(?:quota|limit) (?:(?:has been|was|is) )?(?:exceeded|reached|exhausted)"
     r"|\b(?:resets?|refresh\w*|renew\w*|again|retry) (?:in|after) (?:about )?\d+ ?(?:days?|weeks?|months?|d)\b"
     r"|(?:本月|当月|每月|月度|本周|每周|周期).{0,12}(?:额度|配额|限额|上限|用量|次数)",
     re.IGNORECASE,
@@ -56,9 +57,10 @@ _SPENT_DAY = Regex(
 """A used up quota of a day, unless it is a rate limit or the server gives a time to wait: some count the last 24 hours."""
 _RATE = Regex(r"(?:\b(?:per|a|an|each|every)[ -]|/ ?)(?:sec|min)(?:ond|ute)?\b|\b(?:RPM|TPM|RPS)\b|每分钟|每秒", re.IGNORECASE)
 _RATE_LIMIT = Regex(r"\brate[ _-]?limit", re.IGNORECASE)
-_WAIT = Regex(r"(?:try again|retry(?:ing)?) (?:in|after) ((?:\d+(?:\.\d+)?\s*(?:ms|m|h|s|seconds?|minutes?)\s*)+)", re.IGNORECASE)
-_RETRY_DELAY = Regex(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
-_AMOUNT = Regex(r"(\d+(?:\.\d+)?)\s*(ms|seconds?|minutes?|s|m|h)", re.IGNORECASE)
+_ONE = r"(\d+(?:\.\d+)?)\s*(ms|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?)(?![a-z])"
+_AMOUNT = Regex(_ONE, re.IGNORECASE)
+_WAIT = Regex(rf"(?:try again|retry(?:ing)?|resets?) (?:in|after) ((?:{_ONE}[\s,]*)+)", re.IGNORECASE)
+_WAIT_FIELD = Regex(r'"(?:retryDelay"\s*:\s*"(?=[\d.]+s")|resets_in_seconds"\s*:\s*)(\d+(?:\.\d+)?)')
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -150,7 +152,7 @@ def retry_after(headers: Mapping[str, str], body: str = "", *, now: datetime | N
         if at is not None:
             at = at if at.tzinfo else at.replace(tzinfo=UTC)
             return max(0.0, (at - (now or datetime.now(UTC))).total_seconds())
-    if found := _RETRY_DELAY.search(body):
+    if found := _WAIT_FIELD.search(body):
         return float(found[1])
     if found := _WAIT.search(body):
         amounts = _AMOUNT.findall(found[1])

@@ -22,6 +22,7 @@ from agent.cli.screen.cells import plain, row_width
 from agent.cli.show_item import whole_of
 from agent.cli.view import View
 from agent.events import TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnStarted
+from agent.providers._faults import from_status
 from model_tools import get_tool_definitions
 from toolcrib import (
     ExecutedCall,
@@ -224,6 +225,12 @@ def test_an_interrupt_is_told_once() -> None:
 @pytest.mark.parametrize(("seconds", "shown"), [(1.2, "2 s"), (3600, "60 min"), (9000, "3 h"), (float("inf"), "277778 h")])
 def test_how_long_a_server_asks_to_wait(seconds: float, shown: str) -> None:
     assert f"Wait {shown}, as the server asks" in explained(RateLimited("slow down", retry_after=seconds))
+
+
+def test_when_a_server_renews_a_spent_quota() -> None:
+    spent = from_status(429, '{"error": {"type": "usage_limit_reached", "resets_in_seconds": 9568}}')
+    assert "quota is spent" in str(spent)
+    assert explained(spent).endswith("\n  The server renews it in 3 h.")
 
 
 def test_a_terminal_that_can_take_nothing_back(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,8 @@ def _gemini(*periods: str, message: str = _GEMINI) -> Response:
         refuse("Quota exceeded for quota metric 'Requests' and limit 'Requests per day per user per tier' of service 'x'", 429),
         refuse("You have exceeded your daily quota.", 429),
         refuse("Weekly limit reached", 429),
+        refuse("Subscription quota exceeded", 429),
+        refuse("Your plan limit has been reached", 429),
         refuse("You've hit your usage limit. Upgrade to Pro.", 429),
         refuse("x", 429, type="usage_limit_reached"),
         refuse("Token quota for this month is used up, retry in 3 days", 429),
@@ -68,6 +70,8 @@ def test_a_spent_quota_of_a_longer_period_is_not_asked_again(refusal: Response) 
         refuse("Limit of 60 requests per minute reached; your monthly quota is 10000 requests", 429),
         refuse("Rate limit reached on tokens per day (TPD): Limit 100000, Used 99990. Please try again in 7.66s", 429),
         refuse("Too many requests", 429, type="rate_limit_error"),
+        refuse("Concurrency limit exceeded for account, please retry later", 429),
+        refuse("Your quota will reset after 27h41m36s", 429),
         refuse("Number of request tokens has exceeded your per-minute rate limit", 429),
         _gemini("Minute"),
     ],
@@ -76,6 +80,27 @@ def test_a_rate_limit_is_asked_again(refusal: Response) -> None:
     with ChatServer(refusal) as server, pytest.raises(RateLimited) as caught:
         asyncio.run(_ask(server))
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("refusal", "seconds"),
+    [
+        (refuse("Your quota will reset after 27h41m36s", 429), 99_696),
+        (refuse("Slow down. The limit resets in 2 hours, 5 mins", 429), 7500),
+        (refuse("Please try again in 1m2.5s.", 429), 62.5),
+        (refuse("Retry after 250 ms", 429), 0.25),
+        (refuse("Limit reached. Resets in 3 months", 429), None),
+        (refuse("The usage limit has been reached", 429, type="usage_limit_reached", resets_in_seconds=9568), 9568),
+        (
+            ChatServer.stream({"error": {"code": 429, "type": "usage_limit_reached", "message": "x", "resets_in_seconds": 9568}}),
+            9568,
+        ),
+    ],
+)
+def test_the_time_at_which_a_quota_is_renewed_is_read(refusal: Response, seconds: float | None) -> None:
+    with ChatServer(refusal) as server, pytest.raises(RateLimited) as caught:
+        asyncio.run(_ask(server))
+    assert caught.value.retry_after == seconds
 
 
 def test_the_error_names_the_parameter() -> None:
