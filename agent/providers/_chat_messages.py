@@ -14,6 +14,8 @@ from toolcrib.contract.image import Image
 
 _LONGEST_ID = 40
 """Maximum number of characters of a call id that OpenAI accepts."""
+_USER, _TOOL = b'{"role":"user",', b'{"role":"tool",'
+_NO_TEXT = encode({"role": "assistant", "content": "[no text]"})
 _NO_REASONING = encode(" ")
 """Reasoning of a message without any, if the server requires the field. DeepSeek V4 also refuses empty text."""
 
@@ -26,6 +28,7 @@ class ChatMessages(History):
         super().__init__(names, model)
         self._nine = f".{server.partition(':')[0].lower()}".endswith(".mistral.ai")
         """True for servers that refuse call ids of any other form than Mistral's."""
+        self._alternates = False
         self._sent: list[bytes] = []
         self._reasoned: dict[int, dict[str, bytes]] = {}  # of each message of the model, as its reply carried it
         self._open: dict[str, str] = {}  # calls without a result: their own id and their id on the wire
@@ -85,6 +88,11 @@ class ChatMessages(History):
                 self._sent[place] = encode(message)
         return True
 
+    def alternate(self) -> bool:
+        """Let no message of the user follow another one, or a result, from now on; return False if that is so already."""
+        first, self._alternates = not self._alternates, True
+        return first
+
     def joined(self, back: ReasoningBack) -> bytes:
         """Return the messages as a JSON list, with the reasoning that the server gets back."""
         self._close_calls()
@@ -95,7 +103,18 @@ class ChatMessages(History):
                 carried = {**carried, DEMANDED: next(text for text in texts if text not in (None, b'""'))}
             if fields := [encode(key) + b":" + value for key, value in carried.items() if back.sends(key)]:
                 sent[place] = b",".join([sent[place][:-1], *fields]) + b"}"
-        return b"[" + b",".join(sent) + b"]"
+        return self._listed(sent)
+
+    def _listed(self, sent: Iterable[bytes]) -> bytes:
+        """Return messages as a JSON list."""
+        made: list[bytes] = []
+        for one in sent:
+            last = made[-1] if made and self._alternates and one.startswith(_USER) else b""
+            if last.startswith(_USER):
+                made[-1] = _merged(last, one)
+                continue
+            made += [_NO_TEXT, one] if last.startswith(_TOOL) else [one]
+        return b"[" + b",".join(made) + b"]"
 
     def _recorded_reply(self, record: Mapping[str, Any]) -> None:
         self.assistant(self._native(record), foreign=not self._is_ours(record))
@@ -117,6 +136,15 @@ class ChatMessages(History):
 
     def _add(self, message: Mapping[str, Any]) -> None:
         self._sent.append(encode(message))
+
+
+def _merged(first: bytes, second: bytes) -> bytes:
+    """Return two messages of the user as one."""
+    one, other = (json.loads(message)["content"] for message in (first, second))
+    if isinstance(one, str) and isinstance(other, str):
+        return encode({"role": "user", "content": f"{one}\n\n{other}"})
+    parts = [[{"type": "text", "text": part}] if isinstance(part, str) else part for part in (one, other)]
+    return encode({"role": "user", "content": [*parts[0], *parts[1]]})
 
 
 def _common(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class TextMessages(ChatMessages):
     def joined(self, back: ReasoningBack) -> bytes:
         if self.tool_role or not self._as_user:
             return super().joined(back)
-        return b"[" + b",".join([self._as_user.get(place, one) for place, one in enumerate(self._sent)]) + b"]"
+        return self._listed(self._as_user.get(place, one) for place, one in enumerate(self._sent))
 
     def _append(self, messages: Sequence[Mapping[str, Any]], shown: Pictured) -> None:
         """Add messages. Images go with results in the role user, else in a message after them (004-21)."""

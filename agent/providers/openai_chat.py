@@ -21,6 +21,8 @@ from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from toolcrib.contract.types import ToolCall
 from tools.dispatch.json_results import as_json
 
+_ALTERNATE = Regex(r"(?:must|should) alternate")
+"""A chat template's refusal of two messages of the user in a row: after a failed or interrupted run."""
 _CALL_ID = Regex(
     r"(tool[ _]calls?(\[\d+\]\.|[ _])|tool_use\.)id\b.{0,120}(with a length|maximum length|too long|match pattern)", re.DOTALL
 )
@@ -119,6 +121,8 @@ class OpenAIChatSession(HttpSession):
             self._limit_field = "max_completion_tokens"
         elif _CALL_ID.search(said) and self._messages.shorten_ids():
             pass
+        elif _ALTERNATE.search(said):
+            return self._messages.alternate()
         else:
             return self._reasoning.adapt(said, self._messages.carried)
         return True

@@ -1,0 +1,95 @@
+"""A server whose chat template wants the user and the model to alternate: each session ends with its demand kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from agent.protocols import find_protocol
+from agent.providers import Endpoint, HttpClient
+from agent.providers._chat_messages import ChatMessages
+from agent.providers._names import WireNames
+from agent.providers._reasoning import ReasoningBack
+from agent.providers._text_messages import TextMessages
+from agent.providers.openai_chat import OpenAIChatSession
+from tests.agent.providers.documented import Documented, refuse, reply
+from toolcrib import BadRequest, Overloaded
+from toolcrib.contract.image import Image
+from toolcrib.testing import ChatServer, Response
+
+CALL = {"role": "assistant", "text": "", "calls": [{"id": "a", "name": "bash", "args": {}}]}
+RESULTS = {"role": "results", "results": [{"call_id": "a", "name": "bash", "text": "ok"}]}
+
+
+def template(status: int) -> Any:
+    """Return the rules of a server with Mistral's template."""
+    words = "Jinja Exception: After the optional system message, conversation roles must alternate user and assistant roles"
+
+    def rules(sent: Any) -> Response | None:
+        roles = [one["role"] for one in sent["messages"] if one["role"] != "tool" and not one.get("tool_calls")]
+        expected = [("user", "assistant")[place % 2] for place in range(len(roles))]
+        return None if roles == expected else refuse(words, status)
+
+    return rules
+
+
+async def _ask(server: ChatServer, *texts: str, stored: Any = ()) -> str:
+    session = OpenAIChatSession(HttpClient(Endpoint(server.base_url, "m"), {}), model="m", records=stored)
+    try:
+        for text in texts:
+            session.say(text)
+        return (await session.stream_turn(lambda event: None)).assistant_text
+    finally:
+        await session.close()
+
+
+@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize("stored", [[{"role": "user", "text": "one"}], [{"role": "user", "text": "one"}, CALL, RESULTS]])
+def test_a_question_after_a_failed_run_is_answered(status: int, stored: list[dict[str, Any]]) -> None:
+    with Documented(template(status), reply(text="yes")) as server:
+        assert asyncio.run(_ask(server, "two", stored=stored)) == "yes"
+        assert server.refused == 1
+
+
+def test_a_server_that_is_never_content_is_asked_twice() -> None:
+    with Documented(lambda sent: refuse("roles must alternate", 400), reply(text="yes")) as server:
+        with pytest.raises((BadRequest, Overloaded), match="must alternate"):
+            asyncio.run(_ask(server, "one", "two"))
+        assert server.refused == 2
+
+
+IMAGE = Image("image/png", b"x")
+SHOWN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,eA=="}}
+
+
+@pytest.mark.parametrize(
+    ("said", "joined"),
+    [
+        ([("one", []), ("two", []), ("three", [])], "one\n\ntwo\n\nthree"),
+        ([("one", []), ("", [IMAGE])], [{"type": "text", "text": "one"}, SHOWN]),
+        ([("", [IMAGE]), ("two", [])], [SHOWN, {"type": "text", "text": "two"}]),
+    ],
+)
+def test_messages_in_a_row_become_one(said: list[tuple[str, list[Image]]], joined: Any) -> None:
+    messages = ChatMessages(WireNames(["bash"]), "m")
+    for text, images in said:
+        messages.user(text, images)
+    assert len(json.loads(messages.joined(ReasoningBack("")))) == len(said)
+    assert messages.alternate()
+    assert not messages.alternate()
+    assert json.loads(messages.joined(ReasoningBack(""))) == [{"role": "user", "content": joined}]
+
+
+def test_results_as_messages_of_the_user_are_joined_too() -> None:
+    messages = TextMessages(find_protocol("granite"), "m")
+    messages.records([{"role": "user", "text": "one"}, CALL, RESULTS, {"role": "user", "text": "two"}], skip_system=False)
+    messages.alternate()
+    for as_user in (False, True):
+        messages.tool_role = not as_user
+        roles = [one["role"] for one in json.loads(messages.joined(ReasoningBack("")))]
+        assert roles[-1] == "user"
+        assert not any(first == second == "user" for first, second in pairwise(roles))
