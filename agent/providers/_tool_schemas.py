@@ -78,12 +78,26 @@ def _simplify(part: dict[str, Json]) -> None:
         part["anyOf"] = part["oneOf"]
     for key in part.keys() - _SIMPLE:
         del part[key]
+    if isinstance(kinds := part.get("type"), list):
+        _split(part, kinds)
     if "type" not in part and {"properties", "required"} & part.keys():
         part["type"] = "object"
-    if "type" not in part and (values := part.get("enum")) and len(kinds := {type_of(one) for one in values}) == 1:
-        part["type"] = kinds.pop()
+    if "type" not in part and (values := part.get("enum")) and len(types := {type_of(one) for one in values}) == 1:
+        part["type"] = types.pop()
     if part.get("type") == "object":
         part.setdefault("properties", {})
+
+
+def _split(part: dict[str, Json], kinds: list[Json]) -> None:
+    """Replace a list of types by alternatives of one type each, in place; the values of an enum need no type."""
+    del part["type"]
+    if "enum" in part or "anyOf" in part:
+        return
+    rest = {key: part.pop(key) for key in list(part) if key != "description"}
+    made: list[dict[str, Json]] = [{"type": kind} if kind == "null" else {**rest, "type": kind} for kind in kinds]
+    for one in made:
+        _simplify(one)
+    part.update(made[0] if len(made) == 1 else {"anyOf": made})
 
 
 def _is_within(parameters: Mapping[str, Json], limits: ToolLimits) -> bool:

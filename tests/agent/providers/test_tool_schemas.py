@@ -182,6 +182,8 @@ BOUNDED = {
     "properties": {
         "n": {"type": "integer", "minimum": 1, "maximum": 9, "multipleOf": 2, "default": 4},
         "url": {"type": ["string", "null"], "format": "uri", "pattern": "^h", "maxLength": 4000},
+        "list": {"type": ["array", "object"], "items": {"type": ["object"], "minProperties": 1}},
+        "word": {"type": ["string", "null"], "enum": ["a", None]},
         "minimum": {"anyOf": [{"const": False}, {"$ref": "#/$defs/x"}, {"required": ["a"]}]},
         "map": {"type": "object", "propertyNames": {"pattern": "^a"}, "additionalProperties": {"type": "string", "minLength": 1}},
         "one": {"oneOf": [{"enum": ["a", "b"]}, {"type": "array", "items": {"type": "string"}, "uniqueItems": True}]},
@@ -194,7 +196,14 @@ SIMPLE = {
     "type": "object",
     "properties": {
         "n": {"type": "integer"},
-        "url": {"type": ["string", "null"]},
+        "url": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "list": {
+            "anyOf": [
+                {"type": "array", "items": {"type": "object", "properties": {}}},
+                {"type": "object", "items": {"type": "object", "properties": {}}, "properties": {}},
+            ]
+        },
+        "word": {"enum": ["a", None]},
         "minimum": {
             "anyOf": [
                 {"enum": [False], "type": "boolean"},
@@ -228,6 +237,7 @@ WHOLE = {
         "Invalid schema for function 'odd': In context=(), object schema missing properties.",
         "JSON Schema not supported: could not understand the instance {required: [a]}",
         "Failed to initialize samplers: failed to parse grammar",
+        "Unknown name \"type\" at 'tools[0].function_declarations[0].parameters.items': Proto field is not repeating",
         "Unknown name \"multipleOf\" at 'request.tools[0].function_declarations[22].parameters.properties[4].value'",
     ],
 )
