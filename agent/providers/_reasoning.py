@@ -25,6 +25,8 @@ _REFUSES = Regex(
     r"unsupported|not (be )?(supported|permitted|allowed|accepted|expected|recogni[sz]ed)|extra_forbidden|extra (input|field)"
     r"|additional propert|un(known|expected|recogni[sz]ed)|cannot find|no such|does not (accept|support|exist)|\bremove\b"
 )
+_UNEXPLAINED = Regex(r"\(400: (provider returned error|bad request|error)[.:]?( ?\{\})?\)")
+"""A gateway's refusal without a reason, as for encrypted reasoning of another of its providers."""
 _DEMANDS = Regex(r"pass(ed)? back|sent back|missing|required|must (contain|include|have|be (present|included|provided|sent|set))")
 
 _Detail: TypeAlias = tuple[dict[str, Any], dict[str, list[str]]]
@@ -62,9 +64,11 @@ class ReasoningBack:
         ``replies``: the fields that each message of the model carries. A server can't refuse a field that was not sent. If only
         some messages had ``DEMANDED``, the server more likely requires it in all of them, whatever the language of the refusal.
         A field that the server refuses is remembered for all sessions. A refusal of its value, such as a signature, omits it in
-        this session only.
+        this session only, and so does a refusal without a reason for ``reasoning_details``.
         """
         named = {field for field in FIELDS if _NAMED[field].search(said)} if replies else set()
+        if replies and _UNEXPLAINED.search(said):
+            named.add("reasoning_details")
         refuses, demands = _REFUSES.search(said) is not None, _DEMANDS.search(said) is not None
         sent = {DEMANDED} if self.is_demanded else set()
         fresh = {field for field in named if field in sent.union(*replies) and self.sends(field)}

@@ -197,6 +197,21 @@ def test_a_refused_signature_is_left_out_for_the_session_only() -> None:
         assert server.refused == 2
 
 
+@pytest.mark.parametrize("words", ["Provider returned error", "Bad Request"])
+def test_a_refusal_without_a_reason_leaves_the_details_out_for_the_session_only(words: str) -> None:
+    def rules(sent: Any) -> Response | None:
+        return refuse(words) if forbidden(sent, ["reasoning_details"]) else None
+
+    thought = {"reasoning": "hm", "reasoning_details": [ENCRYPTED]}
+    with Documented(rules, *[reply(thought, call="a"), reply(text="x")] * 2) as server:
+        talk(server, 2)
+        assert server.refused == 1
+    with Documented(lambda sent: refuse(words) if replies(sent) else None, reply(thought, call="a")) as server:
+        with pytest.raises(BadRequest, match=words):
+            talk(server, 1)
+        assert server.refused == 2
+
+
 def test_a_server_that_requires_and_refuses_reasoning_is_not_asked_for_ever() -> None:
     def rules(sent: Any) -> Response | None:
         if not replies(sent):
