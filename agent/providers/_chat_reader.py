@@ -41,6 +41,7 @@ class ChatReader(EventReader):
         self._calls = CallReader(self._on_event, self._name_of, self._ids)
         self._finish = ""
         self._reads_legacy = True
+        self._has_others = False  # choices that were not requested
         self._is_legacy = False  # the call came as function_call
 
     @property
@@ -66,6 +67,8 @@ class ChatReader(EventReader):
 
     def finish(self) -> ProviderTurn:
         """Return the turn. Raises StreamBroken if the stream ended before the reply did: none of its calls may run."""
+        if self._has_others and not (self._finish or self.text or self._calls.calls):
+            raise self._broken("sent no choice with index 0, the one that was requested")
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
@@ -119,7 +122,9 @@ class ChatReader(EventReader):
         """Return the requested choice; {} if a chunk has only others."""
         if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
             raise self._broken("sent choices that are not a list of objects", json.dumps(choices))
-        return next((one for one in choices if not one.get("index")), {})
+        ours: dict[str, Any] = next((one for one in choices if not one.get("index")), {})
+        self._has_others |= not ours
+        return ours
 
     def _head(self, chunk: dict[str, Any]) -> None:
         model = chunk.get("model")

@@ -320,6 +320,15 @@ def test_a_character_in_two_deltas() -> None:
     assert [event.text for event in events] == ["a", "\U0001f600b", "\ufffd"]
 
 
+def test_a_stream_without_the_requested_choice_is_said_to_have_none() -> None:
+    """An old server counts its pieces in the index of the choice."""
+    pieces = [{"choices": [{"index": at + 1, "delta": {"content": "x"}, "finish_reason": None}]} for at in range(3)]
+    with pytest.raises(StreamBroken, match="no choice with index 0"):
+        stream(*pieces)
+    turn, _ = stream(pieces[0], chunk({"content": "y"}), chunk({}, "stop"))
+    assert turn.assistant_text == "y"
+
+
 def test_a_stream_that_ends_early_is_broken() -> None:
     with pytest.raises(StreamBroken, match="before the reply was complete") as caught:
         stream(chunk({"content": "half"}), chunk({"tool_calls": [call("{}", name="f", id="a", index=0)]}), done=False)
