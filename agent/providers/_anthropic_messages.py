@@ -69,7 +69,8 @@ class AnthropicMessages(History):
             return  # an empty reply: refused in a history
         used = [block for block in content if block.get("type") == "tool_use"]
         ids = {block["id"]: wire_id(block["id"]) if recorded else block["id"] for block in used}
-        changed = [{**block, "id": ids[block["id"]]} if block.get("type") == "tool_use" else block for block in content]
+        fitted = self._names.accepted
+        changed = [fitted({**block, "id": ids[block["id"]]}) if block.get("type") == "tool_use" else block for block in content]
         self._add("assistant", changed)
         self._expect(ids)
 
@@ -173,12 +174,13 @@ def _content(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:
 
 
 def _acceptable(content: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the blocks without empty texts and thinking at the end, which servers refuse; [] if only blank text is left."""
-    blocks = [block for block in content if isinstance(block, dict) and (block.get("type") != "text" or block.get("text"))]
+    """Return the blocks without blank texts and thinking at the end, which servers refuse."""
+    blocks = [
+        one for one in content if isinstance(one, dict) and (one.get("type") != "text" or str(one.get("text") or "").strip())
+    ]
     while blocks and blocks[-1].get("type") in _THINKING:
         blocks.pop()
-    said = any(block.get("type") != "text" or str(block["text"]).strip() for block in blocks)
-    return blocks if said else []
+    return blocks
 
 
 def _object(args: Any) -> Any:

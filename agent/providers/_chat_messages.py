@@ -16,6 +16,9 @@ _LONGEST_ID = 40
 """Maximum number of characters of a call id that OpenAI accepts."""
 _USER, _TOOL = b'{"role":"user",', b'{"role":"tool",'
 _NO_TEXT = encode({"role": "assistant", "content": "[no text]"})
+_NULL = b'{"role":"assistant","content":null'
+_FILLS = (b'""', b'"[no text]"')
+"""Contents of a message with only calls, for servers that refuse null; the first is enough for most."""
 _NO_REASONING = encode(" ")
 """Reasoning of a message without any, if the server requires the field. DeepSeek V4 also refuses empty text."""
 
@@ -29,6 +32,7 @@ class ChatMessages(History):
         self._nine = f".{server.partition(':')[0].lower()}".endswith(".mistral.ai")
         """True for servers that refuse call ids of any other form than Mistral's."""
         self._alternates = False
+        self._fills = 0  # which of _FILLS is sent, from 1
         self._sent: list[bytes] = []
         self._reasoned: dict[int, dict[str, bytes]] = {}  # of each message of the model, as its reply carried it
         self._open: dict[str, str] = {}  # calls without a result: their own id and their id on the wire
@@ -57,7 +61,7 @@ class ChatMessages(History):
         self._reasoned[len(self._sent)] = {key: encode(message[key]) for key in FIELDS if message.get(key) is not None}
         fit = nine_id if self._nine else (lambda call_id: wire_id(call_id, _LONGEST_ID)) if foreign else str
         self._open = {call["id"]: fit(call["id"]) for call in calls}
-        self._add({**bare, "tool_calls": [{**call, "id": self._open[call["id"]]} for call in calls]} if calls else bare)
+        self._add({**bare, "tool_calls": [self._fitted(call) for call in calls]} if calls else bare)
         self.ids.update(self._open)
 
     def results(self, results: Iterable[tuple[str, str]], shown: Pictured = NO_IMAGES) -> None:
@@ -93,6 +97,12 @@ class ChatMessages(History):
         first, self._alternates = not self._alternates, True
         return first
 
+    def fill(self) -> bool:
+        """Send text instead of null for messages with only calls; return False if there is none, or no other text to try."""
+        can = self._fills < len(_FILLS) and any(one.startswith(_NULL) for one in self._sent)
+        self._fills = self._fills + 1 if can else 0
+        return can
+
     def joined(self, back: ReasoningBack) -> bytes:
         """Return the messages as a JSON list, with the reasoning that the server gets back."""
         self._close_calls()
@@ -109,6 +119,8 @@ class ChatMessages(History):
         """Return messages as a JSON list."""
         made: list[bytes] = []
         for one in sent:
+            if self._fills and one.startswith(_NULL):
+                one = _NULL[: -len(b"null")] + _FILLS[self._fills - 1] + one[len(_NULL) :]
             last = made[-1] if made and self._alternates and one.startswith(_USER) else b""
             if last.startswith(_USER):
                 made[-1] = _merged(last, one)
@@ -133,6 +145,11 @@ class ChatMessages(History):
     def native_call(self, call_id: str, name: str, args: Any) -> dict[str, Any]:
         function = {"name": self._names.wire(name), "arguments": json.dumps(args, ensure_ascii=False)}
         return {"id": call_id, "type": "function", "function": function}
+
+    def _fitted(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a native call with an id and a name that the server accepts."""
+        named = {"function": self._names.accepted(call["function"])} if isinstance(call.get("function"), dict) else {}
+        return {**call, "id": self._open[call["id"]], **named}
 
     def _add(self, message: Mapping[str, Any]) -> None:
         self._sent.append(encode(message))

@@ -20,6 +20,8 @@ RESULTS_ROLE = "user"
 NO_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 """Thought signature for a call of another model: base64 of the vendor's skip_thought_signature_validator."""
 
+_NAME = Regex(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+"""Names that Gemini accepts in a history: more than in tools."""
 _WITHOUT_SIGNATURES = Regex(r"gemini-(1|2)\b")
 
 
@@ -59,9 +61,10 @@ class GeminiContents(History):
             )
         if not content["parts"]:
             return  # an empty reply: refused in a history
-        self._add(content)
+        parts = [self._fitted(part) for part in content["parts"]]
+        self._add({**content, "parts": parts} if parts != content["parts"] else content)
         self._open = [
-            _OpenCall(call_id, call.get("id") or None, call.get("name") or "")
+            _OpenCall(call_id, call.get("id") or None, self._accepted(call).get("name") or "")
             for call_id, call in zip(call_ids, calls, strict=True)
         ]
 
@@ -113,6 +116,14 @@ class GeminiContents(History):
     def _has_answered(self, name: str) -> bool:
         """Return whether the model may have answered under a name. An alias ("latest") does not determine the version."""
         return super()._has_answered(name) or "latest" in self._model
+
+    def _fitted(self, part: Any) -> Any:
+        """Return a part with a name of its call that the server accepts."""
+        call = part.get("functionCall") if isinstance(part, Mapping) else None
+        return {**part, "functionCall": self._accepted(call)} if isinstance(call, Mapping) else part
+
+    def _accepted(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(call) if _NAME.fullmatch(str(call.get("name") or "")) else self._names.accepted(dict(call))
 
     def _add(self, content: Mapping[str, Any]) -> None:
         self._sent.append(encode(content))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.regex import Regex
@@ -66,6 +67,11 @@ class WireNames:
 
     def wire(self, name: str) -> str:
         return self._to.get(name) or _plain(name)
+
+    def accepted(self, call: dict[str, Any]) -> dict[str, Any]:
+        """Return a call as the model made it, with a name that the wire accepts: a server refuses an invented one for ever."""
+        name = call.get("name")
+        return {**call, "name": self.wire(name)} if isinstance(name, str) and name and self.wire(name) != name else call
 
     def own(self, wire: str) -> str:
         """Return the tool's own name; an unknown name is returned unchanged."""

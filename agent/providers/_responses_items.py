@@ -56,7 +56,7 @@ class ResponsesItems(History):
         for item in items:
             kind = str(item.get("type"))
             if kind == "function_call":
-                item = {**item, "call_id": self._open[item["call_id"]]}
+                item = self._names.accepted({**item, "call_id": self._open[item["call_id"]]})
                 if latest and before != "reasoning":
                     self._unreasoned[len(self._sent)] = latest
             self._sent.append(encode(item))

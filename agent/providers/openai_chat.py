@@ -23,6 +23,8 @@ from tools.dispatch.json_results import as_json
 
 _ALTERNATE = Regex(r"(?:must|should) alternate")
 """A chat template's refusal of two messages of the user in a row: after a failed or interrupted run."""
+_CONTENT = Regex(r"\bcontent\b.{0,80}?\b(?:string|null|none|empty|required)\b", re.DOTALL)
+"""A refusal of null as the content of a message with only calls."""
 _CALL_ID = Regex(
     r"(tool[ _]calls?(\[\d+\]\.|[ _])|tool_use\.)id\b.{0,120}(with a length|maximum length|too long|match pattern)", re.DOTALL
 )
@@ -123,8 +125,8 @@ class OpenAIChatSession(HttpSession):
             pass
         elif _ALTERNATE.search(said):
             return self._messages.alternate()
-        else:
-            return self._reasoning.adapt(said, self._messages.carried)
+        elif not self._reasoning.adapt(said, self._messages.carried):
+            return _CONTENT.search(said) is not None and self._messages.fill()
         return True
 
     def _encoded_tools(self, functions: Sequence[Mapping[str, Any]]) -> bytes:

@@ -1,4 +1,4 @@
-"""A server whose chat template wants the user and the model to alternate: each session ends with its demand kept."""
+"""Servers that refuse messages as this wire sends them: two of the user in a row, or null as the content of a call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent.providers._names import WireNames
 from agent.providers._reasoning import ReasoningBack
 from agent.providers._text_messages import TextMessages
 from agent.providers.openai_chat import OpenAIChatSession
-from tests.agent.providers.documented import Documented, refuse, reply
+from tests.agent.providers.documented import Documented, refuse, reply, talk
 from toolcrib import BadRequest, Overloaded
 from toolcrib.contract.image import Image
 from toolcrib.testing import ChatServer, Response
@@ -93,3 +93,33 @@ def test_results_as_messages_of_the_user_are_joined_too() -> None:
         roles = [one["role"] for one in json.loads(messages.joined(ReasoningBack("")))]
         assert roles[-1] == "user"
         assert not any(first == second == "user" for first, second in pairwise(roles))
+
+
+@pytest.mark.parametrize(
+    ("words", "accepted"),
+    [
+        ("Invalid 'content': 'content' field must be a string or an array of objects.", ""),
+        ("messages[1].content must be a string or an object (was null)", ""),
+        ("1 validation error for Request\nmessages.1.content\n  Input should be a valid string", ""),
+        ("The content field in the Message object at messages.1 is empty. Add a ContentBlock object", "[no text]"),
+    ],
+)
+def test_a_server_that_refuses_null_gets_text(words: str, accepted: str) -> None:
+    def rules(sent: Any) -> Response | None:
+        contents = [one["content"] for one in sent["messages"] if one["role"] == "assistant" and one.get("tool_calls")]
+        return refuse(words) if any(one not in (accepted, "[no text]") for one in contents) else None
+
+    with Documented(rules, reply(call="a"), reply(text="x"), reply(call="b"), reply(text="y")) as server:
+        assert [one["content"] for one in talk(server, 2)] == [None, "x", None, "y"]
+        assert server.refused == (2 if accepted else 1)
+
+
+@pytest.mark.parametrize("call", ["", "a"])
+def test_a_server_that_refuses_any_content_is_not_asked_for_ever(call: str) -> None:
+    def rules(sent: Any) -> Response | None:
+        return refuse("content is empty") if not call or len(sent["messages"]) > 1 else None
+
+    with Documented(rules, reply(call="a")) as server:
+        with pytest.raises(BadRequest, match="content is empty"):
+            talk(server, 1)
+        assert server.refused == (3 if call else 1)
