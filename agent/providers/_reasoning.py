@@ -27,6 +27,8 @@ _REFUSES = Regex(
 )
 _UNEXPLAINED = Regex(r"\(400: (provider returned error|bad request|error)[.:]?( ?\{\})?\)")
 """A gateway's refusal without a reason, as for encrypted reasoning of another of its providers."""
+_EITHER = Regex(r"both content and (?:thinking|reasoning)")
+"""The refusal of gpt-oss's chat template: a message with calls may have text or reasoning."""
 _DEMANDS = Regex(r"pass(ed)? back|sent back|missing|required|must (contain|include|have|be (present|included|provided|sent|set))")
 
 _Detail: TypeAlias = tuple[dict[str, Any], dict[str, list[str]]]
@@ -66,6 +68,10 @@ class ReasoningBack:
         A field that the server refuses is remembered for all sessions. A refusal of its value, such as a signature, omits it in
         this session only, and so does a refusal without a reason for ``reasoning_details``.
         """
+        if replies and _EITHER.search(said):
+            fresh = {field for field in FIELDS if self.sends(field) and any(field in one for one in replies)}
+            self._omitted |= fresh
+            return bool(fresh)
         named = {field for field in FIELDS if _NAMED[field].search(said)} if replies else set()
         if replies and _UNEXPLAINED.search(said):
             named.add("reasoning_details")

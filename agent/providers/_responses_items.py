@@ -26,6 +26,9 @@ class ResponsesItems(History):
         self._open: dict[str, str] = {}  # calls without an output: their own id and their id on the wire
         self._unreasoned: dict[int, bytes] = {}  # positions of calls without their own reasoning -> the reply's latest
         self._repeats = False
+        self._called: dict[str, int] = {}  # places of calls, by their id on the wire
+        self._outputs: dict[int, int] = {}  # places of calls and of their outputs
+        self._pairs = False
         self._known = 0  # items up to and including the reply that previous_id names
         self.previous_id = ""
 
@@ -57,6 +60,7 @@ class ResponsesItems(History):
             kind = str(item.get("type"))
             if kind == "function_call":
                 item = self._names.accepted({**item, "call_id": self._open[item["call_id"]]})
+                self._called[item["call_id"]] = len(self._sent)
                 if latest and before != "reasoning":
                     self._unreasoned[len(self._sent)] = latest
             self._sent.append(encode(item))
@@ -69,6 +73,8 @@ class ResponsesItems(History):
         """Add the results of the last reply's calls, (call id, text for the model): one for each call, in the calls' order."""
         texts = dict(results)
         for call_id, on_wire in self._open.items():
+            if (place := self._called.pop(on_wire, None)) is not None:
+                self._outputs[place] = len(self._sent)
             output = _content(texts.get(call_id, NO_RESULT), shown[call_id].images if call_id in shown else ())
             self._sent.append(encode({"type": "function_call_output", "call_id": on_wire, "output": output}))
         self._open = {}
@@ -79,7 +85,18 @@ class ResponsesItems(History):
         sent = self._sent.copy()
         for place, reasoning in self._unreasoned.items() if self._repeats else ():
             sent[place] = reasoning + b"," + sent[place]
-        return b"[" + b",".join(sent[self._known if self.previous_id else 0 :]) + b"]"
+        places = range(self._known if self.previous_id else 0, len(sent))
+        if not self._pairs:
+            return b"[" + b",".join([sent[place] for place in places]) + b"]"
+        after = {call: output for call, output in self._outputs.items() if call in places}
+        moved = set(after.values())
+        paired = [one for place in places if place not in moved for one in (place, after.get(place)) if one is not None]
+        return b"[" + b",".join([sent[place] for place in paired]) + b"]"
+
+    def pair(self) -> bool:
+        """Send each output right after its call, as DeepSeek requires; return False if that is so already."""
+        first, self._pairs = not self._pairs, True
+        return first
 
     def repeat_reasoning(self) -> bool:
         """Send a reply's reasoning before each of its calls, as DeepSeek's gateways require; return False if nothing changes."""
@@ -108,6 +125,7 @@ class ResponsesItems(History):
             self.ids.add(call["id"])
             arguments = json.dumps(call["args"], ensure_ascii=False)
             name = self._names.wire(call["name"])
+            self._called[on_wire] = len(self._sent)
             self._sent.append(encode({"type": "function_call", "call_id": on_wire, "name": name, "arguments": arguments}))
 
     def _acceptable(self, output: Sequence[Any]) -> list[dict[str, Any]]:

@@ -114,7 +114,7 @@ class ResponsesSession(HttpSession):
         elif _REASONING_BACK.search(said) and self._items.repeat_reasoning():
             pass
         else:
-            return False
+            return "no tool output found" in said and self._items.pair()
         return True
 
     def _encoded_tools(self, functions: Sequence[Mapping[str, Any]]) -> bytes:

@@ -212,6 +212,18 @@ def test_a_refusal_without_a_reason_leaves_the_details_out_for_the_session_only(
         assert server.refused == 2
 
 
+def test_a_template_that_takes_text_or_reasoning_gets_text() -> None:
+    def rules(sent: Any) -> Response | None:
+        both = any(one.get("content") and one.get("reasoning_content") and one.get("tool_calls") for one in replies(sent))
+        return refuse("Cannot pass both content and thinking in an assistant message with tool calls!", 500) if both else None
+
+    silent, spoken = reply({"content": "I look."}, call="a"), reply({"content": "I look."}, *thinks("hm"), call="b")
+    with Documented(rules, silent, spoken, reply(text="x")) as server:
+        talk(server, 1)
+        assert server.refused == 1
+        assert [one["content"] for one in replies(server.requests[-1])] == ["I look.", "I look."]
+
+
 def test_a_server_that_requires_and_refuses_reasoning_is_not_asked_for_ever() -> None:
     def rules(sent: Any) -> Response | None:
         if not replies(sent):

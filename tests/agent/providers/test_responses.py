@@ -254,6 +254,31 @@ def test_what_a_server_does_not_know_is_left_out_once_and_for_all() -> None:
     assert events == [StreamEvent("assistant_delta", "hi")]
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_an_output_follows_its_call_if_the_server_requires_it(stored: bool) -> None:
+    refusal = refuse("No tool output found for tool call c1")
+
+    async def drive(session: ResponsesSession) -> None:
+        for said in ("one", "two", "three"):
+            session.say(said)
+            await session.stream_turn(lambda event: None)
+
+    first = reply(call("c1", "f", "{}"), message("a"), call("c2", "f", "{}"))
+    records = [
+        {"role": "user", "text": "zero"},
+        {"role": "assistant", "text": "", "calls": [{"id": one, "name": "f", "args": {}} for one in ("d1", "d2")]},
+    ]
+    with ChatServer(first, refusal, text("b"), refusal) as server:
+        with pytest.raises(BadRequest):
+            converse(server, drive, records=records if stored else [])
+        sent = [[item.get("call_id", item.get("role")) for item in one["input"]] for one in server.requests]
+    before = ["user", "d1", "d1", "d2", "d2"] if stored else []
+    assert sent[1][-5:] == ["assistant", "c2", "c1", "c2", "user"]
+    assert sent[2] == [*before, "user", "c1", "c1", "assistant", "c2", "c2", "user"]
+    assert sent[3][: len(sent[2])] == sent[2]
+    assert len(sent) == 4, "the same request is not sent twice"
+
+
 def test_reasoning_goes_before_each_call_if_the_server_requires_it() -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
     refusal = refuse("The `reasoning_text` in the thinking mode must be passed back to the API.")
