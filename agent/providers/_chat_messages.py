@@ -11,11 +11,13 @@ from agent.providers._images import NO_IMAGES, Pictured, chat_content, chat_from
 from agent.providers._names import WireNames, nine_id, wire_id
 from agent.providers._reasoning import DEMANDED, FIELDS, ReasoningBack
 from toolcrib.contract.image import Image
+from toolcrib.contract.regex import Regex
 
 _LONGEST_ID = 40
 """Maximum number of characters of a call id that OpenAI accepts."""
 _USER, _TOOL = b'{"role":"user",', b'{"role":"tool",'
 _NO_TEXT = encode({"role": "assistant", "content": "[no text]"})
+_CHANNEL, _MARK = b"<|channel|>", Regex(r"<\|[a-z]+\|>")
 _NULL = b'{"role":"assistant","content":null'
 _FILLS = (b'""', b'"[no text]"')
 """Contents of a message with only calls, for servers that refuse null; the first is enough for most."""
@@ -32,6 +34,7 @@ class ChatMessages(History):
         self._nine = f".{server.partition(':')[0].lower()}".endswith(".mistral.ai")
         """True for servers that refuse call ids of any other form than Mistral's."""
         self._alternates = False
+        self._bares = False
         self._fills = 0  # which of _FILLS is sent, from 1
         self._sent: list[bytes] = []
         self._reasoned: dict[int, dict[str, bytes]] = {}  # of each message of the model, as its reply carried it
@@ -103,6 +106,11 @@ class ChatMessages(History):
         self._fills = self._fills + 1 if can else 0
         return can
 
+    def bare(self) -> bool:
+        """Send only the final part of texts with Harmony's channels from now on; return False if that is so already."""
+        first, self._bares = not self._bares, True
+        return first
+
     def joined(self, back: ReasoningBack) -> bytes:
         """Return the messages as a JSON list, with the reasoning that the server gets back."""
         self._close_calls()
@@ -119,6 +127,8 @@ class ChatMessages(History):
         """Return messages as a JSON list."""
         made: list[bytes] = []
         for one in sent:
+            if self._bares and _CHANNEL in one:
+                one = _final(one)
             if self._fills and one.startswith(_NULL):
                 one = _NULL[: -len(b"null")] + _FILLS[self._fills - 1] + one[len(_NULL) :]
             last = made[-1] if made and self._alternates and one.startswith(_USER) else b""
@@ -153,6 +163,14 @@ class ChatMessages(History):
 
     def _add(self, message: Mapping[str, Any]) -> None:
         self._sent.append(encode(message))
+
+
+def _final(sent: bytes) -> bytes:
+    """Return a message of the model without Harmony's other channels in its text, and any other message unchanged."""
+    message = json.loads(sent)
+    if message["role"] != "assistant" or not isinstance(message.get("content"), str):
+        return sent
+    return encode({**message, "content": _MARK.sub("", message["content"].rpartition("<|message|>")[2]).strip() or "[no text]"})
 
 
 def _merged(first: bytes, second: bytes) -> bytes:

@@ -125,6 +125,8 @@ class OpenAIChatSession(HttpSession):
             pass
         elif _ALTERNATE.search(said):
             return self._messages.alternate()
+        elif "<|channel|> tags" in said:
+            return self._messages.bare()
         elif not self._reasoning.adapt(said, self._messages.carried):
             return _CONTENT.search(said) is not None and self._messages.fill()
         return True

@@ -123,3 +123,18 @@ def test_a_server_that_refuses_any_content_is_not_asked_for_ever(call: str) -> N
         with pytest.raises(BadRequest, match="content is empty"):
             talk(server, 1)
         assert server.refused == (3 if call else 1)
+
+
+def test_a_template_that_refuses_channels_gets_the_final_text() -> None:
+    """The server sends gpt-oss's raw text, and its template refuses that text in the history."""
+    raw = "<|channel|>analysis<|message|>They greet.<|end|><|start|>assistant<|channel|>final<|message|>Hello!<|return|>"
+
+    def rules(sent: Any) -> Response | None:
+        told = "You have passed a message containing <|channel|> tags in the content field."
+        return refuse(told, 500) if any("<|channel|>" in str(one["content"]) for one in sent["messages"][1::2]) else None
+
+    with Documented(rules, reply(text=raw), reply(text="yes"), reply(text=raw), reply(text="no")) as server:
+        assert [one["content"] for one in talk(server, 4)] == [raw, "yes", raw, "no"]
+        assert server.refused == 1
+        sent = [one["content"] for one in server.requests[-1]["messages"]]
+    assert sent == ["go on", "Hello!", "go on", "yes", "go on", "Hello!", "go on"]
