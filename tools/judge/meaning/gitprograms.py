@@ -101,7 +101,8 @@ def _set_programs(it: Walker, state: State, folder: str, own: Sequence[str]) -> 
 
 def _inside(folder: str, own: Sequence[str]) -> tuple[str, ...]:
     """Return the session's own files below ``folder``, relative to it, each with a leading slash."""
-    return tuple(file[len(folder) :] for file in own if file.startswith(f"{folder}/"))
+    below = f"{folder}/"
+    return tuple([file[len(folder) :] for file in own if file.startswith(below)])
 
 
 def _names_any(text: str, inside: tuple[str, ...]) -> bool:
