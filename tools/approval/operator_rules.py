@@ -200,9 +200,9 @@ class ToolRule:
     """``decision`` for every call of a tool whose name matches the glob ``tool`` and whose arguments match ``args``.
 
     ``args``: dotted names of arguments, each with its required value; all must match. A value is a glob (``*`` and ``?`` do not
-    cross ``/``, ``**`` does), or ``re:`` and a regular expression for the whole value. A text is also tried with ``.`` and ``..``
-    resolved. One matching element of a list is enough to deny or ask; to allow, all must match. To deny or ask, ``path`` also
-    stands for each file that the call would read, write or delete, under any argument name.
+    cross ``/``, ``**`` does), or ``re:`` and a regular expression for the whole value. A text that differs from the value is also
+    tried with ``.`` and ``..`` resolved. One matching element of a list is enough to deny or ask; to allow, all must match. To
+    deny or ask, ``path`` also stands for each file that the call would read, write or delete, under any argument name.
     """
 
     tool: str
@@ -213,21 +213,24 @@ class ToolRule:
     def match(self, name: str, args: Mapping[str, Json], paths: Sequence[str] = ()) -> bool:
         """Return whether the rule applies to this call, which touches the files ``paths``. Never raises."""
         return _name_pattern(self.tool).fullmatch(name) is not None and all(
-            self._fits(_argument(args, key), _pattern(wanted))
-            or (key == _PATH and self.decision != "allow" and self._fits(list(paths), _pattern(wanted)))
+            self._fits(_argument(args, key), wanted)
+            or (key == _PATH and self.decision != "allow" and self._fits(list(paths), wanted))
             for key, wanted in self.args.items()
         )
 
-    def _fits(self, given: object, pattern: re.Pattern[str]) -> bool:
+    def _fits(self, given: object, wanted: str) -> bool:
         if given is _MISSING:
             return False
         every = all if self.decision == "allow" else any
         values = given if isinstance(given, list) else [given]
-        return bool(values) and every(self._text_fits(as_text(value), pattern, every) for value in values)
+        return bool(values) and every(self._text_fits(as_text(value), wanted, every) for value in values)
 
-    def _text_fits(self, text: str, pattern: re.Pattern[str], every: Callable[[list[bool]], bool]) -> bool:
+    def _text_fits(self, text: str, wanted: str, every: Callable[[list[bool]], bool]) -> bool:
         if len(text) > MAX_ARG_CHARS:
             return self.decision != "allow"
+        if wanted in (text, f"re:{re.escape(text)}"):  # exactly this text, so it needs no other form
+            return True
+        pattern = _pattern(wanted)
         forms = {text, posixpath.normpath(text)} if "/" in text or text.startswith(".") else {text}
         return every([pattern.fullmatch(form) is not None for form in forms])
 

@@ -365,9 +365,10 @@ def say_how_it_ended(outcome: TaskOutcome, timeout: float | None) -> None:
     elif outcome.spent:
         words["done"] = f"the answer is complete, but --max-tokens was reached: {outcome.spent}"
     if outcome.code == 4:
+        allowing = "; to allow them in a run, --allow RULE" if outcome.rules else ""  # no rule allows calls that are always asked
         words["done"] = (
-            "calls that needed approval were denied; to be asked, use `toolcrib chat`; to allow them in a run, --allow RULE; to"
-            " let the run wait for an answer, --park"
+            f"calls that needed approval were denied; to be asked, use `toolcrib chat`{allowing}; to let the run wait for an"
+            " answer, --park"
         )
         words["done"] += "".join(f"\nto allow exactly that call: {rule}" for rule in outcome.rules[:_MOST_RULES])
     if outcome.stopped == "parked":

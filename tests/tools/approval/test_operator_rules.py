@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 
 import pytest
@@ -225,6 +226,15 @@ def test_a_path_is_denied_however_it_is_written_and_allowed_only_where_it_leads(
     assert decided([deny], "write_file", path=["a", "/etc/x"]) == "deny"
     assert decided([allow], "write_file", path=["src/a", "/etc/x"]) is None
     assert decided([allow], "write_file", path=[]) is None
+
+
+def test_an_exact_text_is_allowed_without_its_resolved_form() -> None:
+    """The resolved form of a command is another command, so the rule does not allow that one."""
+    for text, other in (("curl http://a/x", "curl http:/a/x"), ("echo a/../rm -r b*", "rm -r b*"), ("ls .//x", "ls x")):
+        for wanted in {f"re:{re.escape(text)}", text if "*" not in text else f"re:{re.escape(text)}"}:
+            rule = {"tool": "terminal", "decision": "allow", "why": "x", "args": {"command": wanted}}
+            assert decided([rule], "terminal", command=text) == "allow"
+            assert decided([rule], "terminal", command=other) is None
 
 
 def test_an_argument_too_long_to_look_at_is_never_allowed() -> None:

@@ -70,7 +70,13 @@ def test_a_rule_for_a_tool(does: Any, tmp_path: Path) -> None:
 
 def test_a_denial_names_the_rule_that_allows_exactly_the_call(does: Any, tmp_path: Path) -> None:
     """The shown option works as it is printed, even if it contains characters that are special to patterns or shells."""
-    for folder, command in (("build", ""), ("a*b", "rm -rf 'a*b'"), ("it's", 'rm -rf "it\'s"')):
+    for folder, command in (
+        ("build", ""),
+        ("a*b", "rm -rf 'a*b'"),
+        ("it's", 'rm -rf "it\'s"'),
+        ("up", "rm -rf .//up/"),
+        ("a*c", "rm -rf .//'a*c'/"),
+    ):
         denied = does(folder, command=command)
         shown = re.findall(r"^to allow exactly that call: (.*)$", denied.err, re.MULTILINE)
         assert (denied.code, len(shown)) == (4, 1), denied.err
