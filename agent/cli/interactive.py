@@ -18,7 +18,7 @@ from agent.cli.notifying import notifier
 from agent.cli.presses import Presses
 from agent.cli.questions import Questions
 from agent.cli.screen import tty
-from agent.cli.screen.cells import Row, shortened
+from agent.cli.screen.cells import Row, folded, shortened
 from agent.cli.screen.draft import DraftRows
 from agent.cli.screen.external_programs import paged, pager_of_person, written_by
 from agent.cli.screen.frame import Board
@@ -294,7 +294,7 @@ class InteractiveChat:
         if self.questions.settles and self.keyboard.pause.is_typing:
             hint = "an approval request waits: stop typing to answer it"
         if hint and self.questions.stands:
-            rows.append(((shortened(f"  {hint}", columns), "warn"),))
+            rows += [(("  ", ""), *row) for row in folded(((hint, "warn"),), columns - 2)]
         return rows
 
     def typed(self, columns: int) -> DraftRows:
@@ -303,13 +303,13 @@ class InteractiveChat:
 
     def below(self, columns: int) -> Sequence[Row]:
         frame = self._frame(columns)
-        return [*frame.beside(self.keyboard.offers(frame.room)), frame.last(self._status())]
+        return [*frame.beside(self.keyboard.offers(frame.room)), frame.last(self._status(columns - 2))]
 
     def _frame(self, columns: int) -> InputFrame:
         asks = self.keyboard.is_asked and self.keyboard.picker is None
         return InputFrame(columns, self.board.rows, asks=asks, title=self.keyboard.title)
 
-    def _status(self) -> str:
+    def _status(self, room: int) -> str:
         if self._conversation is None:
             return ""
         session = self._conversation.session
@@ -321,7 +321,7 @@ class InteractiveChat:
         asked = "type to search, arrows move, Enter picks, Esc leaves" if self.keyboard.picker is not None else asked
         keys = asked if self.questions.stands else f"Ctrl-C interrupts{steers}" if self.is_working else "/help"
         keys = f"vi commands, {keys}" if self.keyboard.vi_command else keys
-        return footer(self._conversation, usage.get("input", 0) + usage.get("output", 0), keys)
+        return footer(self._conversation, usage.get("input", 0) + usage.get("output", 0), keys, room)
 
     def switch_theme(self, name: str) -> str:
         from agent.cli.theming import switch_theme

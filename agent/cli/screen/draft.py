@@ -84,7 +84,7 @@ def draft_rows(text: str, cursor: int, columns: int, *, prompt: str = "> ", styl
     first = max(0, min(at[0] - _MOST_ROWS + 1, len(shown) - _MOST_ROWS))
     window = shown[first : first + _MOST_ROWS]
     if first:
-        window[0] = ((f"… {first} more above", "dim"),) if at[0] > first else window[0]
+        window[0] = ((shortened(f"… {first} more above", columns), "dim"),) if at[0] > first else window[0]
     return DraftRows(window, (at[0] - first, at[1] + width(prompt)))
 
 

@@ -23,10 +23,24 @@ def made(window: int | None = None, **chat: Any) -> Any:
 @pytest.mark.parametrize(("window", "said"), [(8_000, "6,667 tokens of context, 83 % · "), (None, "6,667 tokens of context · ")])
 def test_the_share_of_the_window_stands_where_it_is_known(window: int | None, said: str) -> None:
     chat = made(window)
-    assert said in footer(chat, 6_667, "/help")
-    assert "context" not in footer(chat, 0, "/help")
+    assert said in footer(chat, 6_667, "/help", 100)
+    assert "context" not in footer(chat, 0, "/help", 100)
 
 
 @pytest.mark.parametrize(("estimated", "said"), [(False, " · 0.0125 spent · "), (True, " · ~0.0125 spent · ")])
 def test_an_estimated_cost_is_marked(estimated: bool, said: str) -> None:
-    assert said in footer(made(cost=0.0125, estimated=estimated), 0, "/help")
+    assert said in footer(made(cost=0.0125, estimated=estimated), 0, "/help", 100)
+
+
+@pytest.mark.parametrize(
+    ("room", "shown"),
+    [
+        (70, "qwen3 · 6,667 tokens of context · 0.0125 spent · local · Ctrl-C denies"),
+        (69, "qwen3 · 0.0125 spent · local · Ctrl-C denies"),
+        (43, "qwen3 · local · Ctrl-C denies"),
+        (28, "qwen3 · Ctrl-C denies"),
+        (20, "Ctrl-C denies"),
+    ],
+)
+def test_a_narrow_screen_shows_what_keys_do(room: int, shown: str) -> None:
+    assert footer(made(cost=0.0125, estimated=False), 6_667, "Ctrl-C denies", room) == shown

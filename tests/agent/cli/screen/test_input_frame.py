@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.cli.screen.cells import plain, row_width
@@ -30,6 +30,7 @@ def test_a_question_is_louder_than_a_draft_in_every_theme() -> None:
         assert Theme(name).begin("dim") == "\x1b[2m"
 
 
+@example(draft="\n" * 40, title="", columns=8, rows=4, asks=False)  # a draft that scrolls
 @given(st.text(max_size=400), st.text(max_size=100), st.integers(8, 250), st.integers(4, 60), st.booleans())
 def test_no_row_is_wider_than_the_screen(draft: str, title: str, columns: int, rows: int, asks: bool) -> None:
     frame = InputFrame(columns, rows, asks=asks, title=title)
