@@ -17,7 +17,7 @@ from agent._version import __version__
 from agent.cli import commands
 from agent.cli.hidden import OPTION
 from agent.cli.logs import logging_to_stderr
-from agent.cli.parsing import CommandParser, meant_by
+from agent.cli.parsing import CommandParser, fitted, meant_by
 from agent.cli.signals import Ended, ending_in_order, interrupting
 from agent.cli.streams import prepare_streams, print_json_as_ascii
 from toolcrib.contract.dataclass import replace
@@ -136,7 +136,9 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
             print(f"toolcrib {__version__}")
             return OK
         stack.enter_context(logging_to_stderr(verbose=options.verbose))
-        print(_help(options, stack, full=options.help), end="")
+        from agent.cli.terminal import columns_of
+
+        print(fitted(_help(options, stack, full=options.help), columns_of(sys.stdout)), end="")
         return OK
     stack.enter_context(logging_to_stderr(verbose=options.verbose or _asks_for_more(after)))
     if options.help:

@@ -6,13 +6,17 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.suggest import near
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
 _ABOUT = Regex(r"argument (?P<names>[^:]+): (?P<what>.*)", re.DOTALL)
 _CHOICE = Regex(r"invalid choice: '(?P<given>.*)' \(choose from (?P<known>.*)\)", re.DOTALL)
+_LAST_COLUMN = Regex(r" *\S.*? {2,}(?=\S)")
 _UNKNOWN = "unrecognized arguments: "
 _NO_VALUE = "expected one argument"
 _WHICH: Mapping[str, str] = {
@@ -55,6 +59,19 @@ def meant_by(name: str, known: Iterable[str]) -> str:
     return f"did you mean {alike[0]!r}?" if alike else "list commands: toolcrib --help"
 
 
+def fitted(text: str, columns: int) -> str:
+    """Return a help text for a terminal of that width: longer lines break between words, and continue below their last column."""
+    import textwrap
+
+    def broken(line: str) -> str:
+        begin, own = _LAST_COLUMN.match(line), len(line) - len(line.lstrip())
+        indent = own if begin is None else begin.end() if begin.end() * 2 <= columns else own + 4
+        below = " " * indent
+        return "\n".join(textwrap.wrap(line, columns, subsequent_indent=below, break_long_words=False, break_on_hyphens=False))
+
+    return "\n".join(line if len(line) <= columns else broken(line) for line in text.split("\n"))
+
+
 def _chosen(what: str) -> str:
     """Return the error about an argument. If it must be one of a few words, the nearest of them comes first."""
     choice = _CHOICE.fullmatch(what)
@@ -80,6 +97,12 @@ class CommandParser(argparse.ArgumentParser):
             which = _WHICH.get(about["names"], "") if about["what"] == _NO_VALUE else ""
             message = f"{about['names']}: {which or _chosen(about['what'])}"
         self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` shows details\n")
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help, for the width of the terminal."""
+        from agent.cli.terminal import columns_of
+
+        self._print_message(fitted(self.format_help(), columns_of(sys.stdout)), file or sys.stdout)
 
     def _unknown(self, words: list[str]) -> str:
         """Return a message about unknown words, with a hint about their likely meaning."""

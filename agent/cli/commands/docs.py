@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK
 from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
     from agent.reference import Page
@@ -31,6 +32,7 @@ the installed program.
 exit codes: 0 done, 1 nothing was found, 2 wrong command line, or the site cannot be built.
 """
 _SHOWN = 20
+_PICTURES = Regex(r"(?m)(?:^!\[[^\]\n]*\]\([^)\n]*\)(?:\{[^}\n]*\})?\n)+\n?")
 _SHORT = 3
 """Maximum length of a word, such as "how" or "to", that is ignored if no section contains all words."""
 
@@ -106,7 +108,7 @@ def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> 
     called = [] if only_search else named(" ".join(words), found)
     if called:
         texts = [_whole(one, pages) if one.is_first else one.text for one in called]
-        show_paged(tame("\n\n".join(text.strip() for text in texts)) + "\n")
+        show_paged(_formatted(tame("\n\n".join(_PICTURES.sub("", text).strip() for text in texts)) + "\n"))
         return OK
     long = [word for word in words if len(word) > _SHORT]
     places = with_words(words, found) or (with_words(long, found) if long else [])
@@ -121,6 +123,22 @@ def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> 
         print(f"... and {len(places) - _SHOWN} more; add words to narrow the search")
     print(f"\n`toolcrib docs {places[0].page}` shows that page")
     return OK
+
+
+def _formatted(text: str) -> str:
+    """Return Markdown for the terminal's width, as the chat shows it; as it is for a pipe or a file."""
+    import sys
+
+    from agent.cli.screen.cells import plain
+    from agent.cli.screen.markdown import Markdown
+    from agent.cli.terminal import columns_of
+
+    if (columns := columns_of(sys.stdout)) == sys.maxsize:
+        return text
+    page = Markdown(columns)
+    page.feed(text)
+    page.end()
+    return "".join(f"{'# ' if row and row[0][1] == 'heading' else ''}{plain(row)}\n" for row in page.take())
 
 
 def _whole(section: Section, pages: Sequence[Page]) -> str:

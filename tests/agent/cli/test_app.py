@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from agent.cli.app import built_in, parser_of
+from agent.cli.parsing import fitted
 from toolcrib.testing import ChatServer
 
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
@@ -57,6 +58,16 @@ def test_every_command_teaches(run: Any, name: str) -> None:
 
 def test_every_command_is_one_file() -> None:
     assert {"call", "chat", "completion", "config", "doctor", "plugins", "tools", "toolsets"} <= set(built_in())
+
+
+@pytest.mark.parametrize("columns", [60, 100, 200])
+def test_a_help_breaks_between_words(run: Any, columns: int) -> None:
+    whole = run("--help").out
+    lines = fitted(whole, columns).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "".join(lines).replace(" ", "") == whole.replace(" ", "").replace("\n", "")
+    first = next(at for at, line in enumerate(lines) if line.startswith("  approvals    List and answer"))
+    assert columns == 200 or lines[first + 1].startswith(" " * 15 + lines[first + 1].strip()[0])
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("tool", "tools"), ("chta", "chat"), ("docter", "doctor")])
