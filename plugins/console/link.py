@@ -49,7 +49,7 @@ class GatewayLink:
             self._reader, self._writer = await asyncio.open_unix_connection(self._path, limit=LINE_BYTES)
         except OSError as error:
             raise ToolcribError(
-                f"no gateway listens at {self._path} ({error.strerror}): `toolcrib gateway run console`"
+                f"no gateway listens at {self._path} ({error.strerror}); to start one: toolcrib gateway run console"
             ) from error
         self.send(hello=self._chat)
         if not self.is_outside:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import os
 import stat
@@ -36,9 +37,11 @@ class PlainLines:
 
     async def next_line(self) -> bytes | None:
         """Return the next line, b"" at the end, or None for a line that is too long."""
-        if self._reader is None:
-            self._reader = await _standard_input()
-        return await next_line(self._reader)
+        if self._reader is not None:
+            return await next_line(self._reader)
+        self._reader = await _standard_input()
+        first = await next_line(self._reader)
+        return first and first.removeprefix(codecs.BOM_UTF8)
 
     async def secret(self) -> bytes | None:
         """Ask for the passphrase without echo, and return it."""

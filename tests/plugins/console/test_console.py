@@ -127,13 +127,14 @@ async def test_an_answer_s_line_ends_before_the_next_one(house: ConsoleHouse) ->
 
 
 async def test_a_file_as_standard_input_is_read_to_its_end(house: ConsoleHouse, tmp_path: Path) -> None:
-    (tmp_path / "said").write_bytes(b"hello there\n")
+    (tmp_path / "said").write_bytes(b"\xef\xbb\xbfhello there\n")  # it begins with a byte order mark
     async with house.running(getpass.getuser()):
         for file in (Path(os.devnull), tmp_path / "said"):
             with file.open("rb") as opened:
                 async with client(house, opened.fileno()):
                     pass  # leaving the block waits until the terminal's side has ended
         await house.until(lambda: len(house.asked) == 1)
+        assert house.asked == ["hello there"]
 
 
 def test_a_missing_passphrase_is_a_shortcoming(tmp_path: Path) -> None:
