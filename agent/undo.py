@@ -298,7 +298,7 @@ def _nothing(steps: Sequence[ChangeStep], wanted: UndoRequest, session_id: str, 
     if wanted.what == "redo":
         return "there is no undo to revert"
     if has_snapshots:
-        return f"no call of this session ({session_id[:12]}) has changes left to undo; --list shows all changes"
+        return f"no call of this session ({session_id[:12]}) has changes left to undo; to list all changes: toolcrib undo --list"
     if any(step.kind == "call" for step in steps):
         return "nothing is left to undo: all changes by this session's file tools are undone or can't be undone"
     return f"file tools changed nothing in this session ({session_id[:12]}); changes by commands are not recorded"

@@ -52,7 +52,7 @@ def _until(grant: Grant) -> str:
         case "always" | "session":  # a resumed session keeps its id
             return "you revoke it"
         case "uses":
-            return f"{grant.uses_left} more calls"
+            return f"{grant.uses_left} more call{'' if grant.uses_left == 1 else 's'}"
         case "until":
             return when(grant.until or 0.0)
         case _:

@@ -288,7 +288,9 @@ class ConfigReader:
         if hint is float and isinstance(value, int):
             value = float(value) if abs(value) < 1e15 else math.inf
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
-            hint_text = "; put it in quotes" if hint is str and tag in ("int", "float", "bool", "timestamp") else ""
+            is_meant = not expect.startswith("one of ") or node.value in expect.replace(",", "").split()  # such as off, a bool
+            is_other = hint is str and tag in ("int", "float", "bool", "timestamp")
+            hint_text = "; put it in quotes" if is_other and is_meant else ""
             hint_text = _HOME if hint is str and _is_tilde(node) else hint_text
             got = _kind(node) if value is None else "a number that is not finite"
             self.fault(node, key, f"expected {expect}, got {got}{hint_text}")

@@ -157,7 +157,8 @@ def _checked(base_url: str, source: str, vendor: Vendor) -> str:
         parts = urlsplit(base_url)
         _ = parts.port
     except ValueError as error:
-        raise ConfigError(f"{source} is not an address: {error}") from None
+        shown = "" if "@" in base_url else f" ({base_url!r})"  # it may hold a password
+        raise ConfigError(f"{source} is not an address{shown}: {error}") from None
     if parts.scheme not in _PORTS or not parts.hostname or any(character.isspace() for character in base_url):
         raise ConfigError(f"{source} is {base_url!r}; write a full address, such as http://127.0.0.1:11434/v1")
     if not (_PLAIN_HOST.fullmatch(parts.hostname) or _is_number(parts.hostname)) or not base_url.isprintable():

@@ -157,6 +157,14 @@ def test_all_faults_are_told_together_each_with_its_line_and_key(file: Path) -> 
     assert texts[10] == "cwd and version missing"
 
 
+def test_quotes_are_named_only_if_the_quoted_value_is_allowed(file: Path) -> None:
+    text = "display: {bell: true}\nsandbox: {network: on}\nmodel: {name: 5}\n"
+    bell, network, name = (text for _line, _key, text in broken(file, text))
+    assert bell == "expected one of auto, always, never, got true or false"
+    assert network == "expected one of none, hosts, on, got true or false; put it in quotes"
+    assert name == "expected text, got a whole number; put it in quotes"
+
+
 @pytest.mark.parametrize(
     "value", [".nan", ".inf", "-1", "0", "1e400", "9" * 400, "yes", "'5'", "null", "!!float x", "!!python/name:os.system"]
 )

@@ -221,7 +221,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
         print("and does not get:")
         table(missing, wrap=True)
     elif missing:
-        print(f"{len(missing)} others are missing; --explain shows why")
+        print(f"{len(missing)} {'other is' if len(missing) == 1 else 'others are'} missing; --explain shows why")
     print("approval of its calls:")
     print("\n".join(f"  {tame(line)}" for line in approval.lines()))
 
