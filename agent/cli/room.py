@@ -65,7 +65,7 @@ def context_lines(used: ContextUse, model: str, reader: ItemReader | None) -> li
     digits = len(f"{used.estimated:,}")
     lines = [f"estimated, at {BYTES_A_TOKEN} bytes a token:"]
     for part in used.parts:
-        counted = f"  {part.count:,}" if part.count > 1 or part.detail else ""
+        counted = f"  ({part.count:,})" if part.count > 1 or part.detail else ""
         detail = f": {one_line(part.detail, 200)}" if part.detail else ""
         lines.append(f"  {part.name:<{width}}  {part.tokens:>{digits},}{counted}{detail}")
     lines.append(f"  {'total':<{width}}  {used.estimated:>{digits},}")
