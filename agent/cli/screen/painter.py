@@ -102,7 +102,7 @@ class Painter:
         stays = [part for row in final for part in ((row,) if row_width(row) <= room else folded(row, room))]
         rows = [self._encoded(row, room, now) for row in (*stays, *live)]
         out = [before]
-        self._change(rows, len(stays), out)
+        self._change(rows, len(stays), out, is_resized=bool(before))
         self._live = list(rows[len(stays) :])
         self._at -= len(stays)
         row, column = min(cursor[0], len(self._live) - 1), min(cursor[1], room)
@@ -130,8 +130,11 @@ class Painter:
 
     # -- within a frame ------------------------------------------------------------------------------------------
 
-    def _change(self, rows: Sequence[_Painted], final: int, out: list[str]) -> None:
-        """Replace the live rows by ``rows`` from the first on; the first ``final`` of these are final."""
+    def _change(self, rows: Sequence[_Painted], final: int, out: list[str], *, is_resized: bool) -> None:
+        """Replace the live rows by ``rows`` from the first on; the first ``final`` of these are final.
+
+        After a resize, the end of a broken live row may be below them.
+        """
         old, begun = self._live, len(out)
         for number, row in enumerate(rows):
             if number == final:
@@ -149,7 +152,7 @@ class Painter:
             # Erase first: a terminal that gets wider would join a line that it broke with the next one.
             out.append(row.text if number >= len(old) else f"{_LINE if is_at_begin else _BEGIN_LINE}{row.text}")
             self._column = -1
-        if len(old) > len(rows):
+        if is_resized or len(old) > len(rows):
             self._go_to(len(rows) - 1, out)
             out.append(_BELOW)
             self._column = -1

@@ -169,6 +169,18 @@ def test_a_row_that_a_narrower_terminal_may_have_cut_counts_as_one_line() -> Non
     assert "\x1b[1A" in glass.frames[-1]
 
 
+def test_the_end_of_a_live_row_that_broke_is_erased_below_the_frame() -> None:
+    """The row may have been cut instead, so it counts as one line; no finished row is below it."""
+    glass = Glass()
+    glass.painter.paint([row("final")], [row("> "), row("a last row with more than twenty cells")], (0, 2))
+    glass.screen.reset()  # as a terminal that breaks the rows
+    glass.size = (20, 10)
+    glass.screen.resize(10, 20)
+    glass._stream.feed("final\r\n> \r\na last row with more\r\n than twenty cells\x1b[2;3H")
+    glass.painter.paint([], [row("> "), row("a short row")], (0, 2))
+    assert glass.lines == ["final", ">", "a short row"]
+
+
 def test_a_row_that_gets_shorter_is_erased_whole() -> None:
     """Some terminals count erased cells when they wrap a row."""
     glass = Glass()
