@@ -134,7 +134,8 @@ async def find_by_name(args: dict[str, Any], ctx: ToolCallContext, area: Area) -
 def _fits(name: str, glob: str) -> bool:
     wanted = glob.removeprefix("!")
     subject = name if "/" in wanted else name.rpartition("/")[2]
-    hit = any(fnmatch.fnmatchcase(subject, one.replace("**/", "*")) for one in _braces(wanted))
+    globs = [*_braces(wanted), *(re.sub(r"\\(.)", r"[\1]", one) for one in _braces(_literal(wanted)))]  # fnmatch has no backslash
+    hit = any(fnmatch.fnmatchcase(subject, one.replace("**/", "*")) for one in globs)
     return hit != glob.startswith("!")
 
 
@@ -190,9 +191,15 @@ def _rg_glob(glob: str | None) -> list[str]:
     """
     if not glob:
         return []
+    both = dict.fromkeys((glob, _literal(glob)))
     if "/" in glob or glob.startswith(("!", "include:")):
-        return [f"--glob={glob}"]
-    return [f"--type-add=wanted:{glob}", "--type=wanted"]
+        return [f"--glob={one}" for one in both]
+    return [*(f"--type-add=wanted:{one}" for one in both), "--type=wanted"]
+
+
+def _literal(glob: str) -> str:
+    """Return the glob with its brackets, and its braces without a comma, taken literally: [id].tsx and {rule}.md are names."""
+    return re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", re.sub(r"(?<!\\)\{([^{},]*)\}", r"\{\1\}", glob))
 
 
 def _find_glob(glob: str | None) -> list[str]:
@@ -200,7 +207,7 @@ def _find_glob(glob: str | None) -> list[str]:
         return ["-name", "*"]
     wanted = glob.removeprefix("!")
     tests: list[str] = []
-    for one in _braces(wanted):
+    for one in dict.fromkeys([*_braces(wanted), *_braces(_literal(wanted))]):
         tests += ["-o"] * bool(tests)
         tests += ["-path", "./" + one.lstrip("/").replace("**/", "*")] if "/" in one else ["-name", one]
     return ["!", "(", *tests, ")"] if glob.startswith("!") else tests
@@ -208,7 +215,7 @@ def _find_glob(glob: str | None) -> list[str]:
 
 def _braces(glob: str) -> list[str]:
     """Return ``*.{a,b}`` as two globs, because find and fnmatch do not support braces."""
-    match = re.search(r"\{([^{}]*)\}", glob)
+    match = re.search(r"(?<!\\)\{([^{}]*)\}", glob)
     if match is None:
         return [glob]
     before, after = glob[: match.start()], glob[match.end() :]

@@ -19,6 +19,8 @@ from tools.judge.folders import under
 
 LINE_CHARS = 500
 RESULT_CHARS = 30_000
+_UNSEARCHED = "in a folder, binary files and, with ripgrep, files that .gitignore lists are not searched: name one as path"
+_UNLISTED = "with ripgrep, files that .gitignore lists are not listed: name their folder as path"
 
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
@@ -53,7 +55,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     found.left_out = bool(effect.without)
     if not on_host and not isinstance(ctx.environment, KnowsHome):  # another machine has none of toolcrib's own files
         await _leave_out_links(ctx, root, found)
-    return _content_result(ctx, args, shown_as, prefix, found)
+    return _content_result(ctx, args, shown_as, prefix, found, is_folder=info.kind == "dir")
 
 
 async def _leave_out_links(ctx: ToolCallContext, root: str, found: Outcome) -> None:
@@ -114,11 +116,13 @@ def _files_result(ctx: ToolCallContext, args: dict[str, Any], path: str, prefix:
         names = names[: len(names) // 2]
     note = _note(found, len(names), "files")
     data: dict[str, Any] = {"path": path, "files": names, **({"note": note} if note else {})}
-    text = "\n".join(map(_quoted, names)) or f"no files match {args['pattern']!r} in {path}"
+    text = "\n".join(map(_quoted, names)) or f"no files match {args['pattern']!r} in {path} ({_UNLISTED})"
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"model": f"{text}\n[{note}]" if note else text})
 
 
-def _content_result(ctx: ToolCallContext, args: dict[str, Any], path: str, prefix: str, found: Outcome) -> ToolResult:
+def _content_result(
+    ctx: ToolCallContext, args: dict[str, Any], path: str, prefix: str, found: Outcome, *, is_folder: bool
+) -> ToolResult:
     rows: list[dict[str, Any]] = []
     text: list[str] = []
     room, count, last = RESULT_CHARS, 0, ""
@@ -142,9 +146,19 @@ def _content_result(ctx: ToolCallContext, args: dict[str, Any], path: str, prefi
         how = f"longer lines are cut: read the rest of one by read_file with offset=LINE and column={LINE_CHARS + 1}"
         note = f"{note}; {how}" if note else how
     data: dict[str, Any] = {"path": path, "matches": rows, **({"note": note} if note else {})}
-    none = "no matching line can be shown" if found.binary or found.incomplete else f"no matches of {args['pattern']!r}"
-    whole = "\n".join(text) or f"{none} in {path}"
+    none = f"no matches of {args['pattern']!r} in {path}{_unsearched(args['pattern'], is_folder=is_folder)}"
+    if found.binary or found.incomplete:
+        none = f"no matching line can be shown in {path}"
+    whole = "\n".join(text) or none
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"model": f"{whole}\n[{note}]" if note else whole})
+
+
+def _unsearched(pattern: str, *, is_folder: bool) -> str:
+    """Return what such a search does not find: a model takes "no matches" for a fact about all files."""
+    unsearched = [_UNSEARCHED] if is_folder else []
+    if not pattern.isascii():
+        unsearched.append("text in other encodings than UTF-8 and UTF-16 matches ASCII only")
+    return f" ({'; '.join(unsearched)})" if unsearched else ""
 
 
 def _limit(args: dict[str, Any]) -> int:

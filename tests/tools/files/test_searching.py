@@ -157,6 +157,46 @@ def test_a_binary_file_that_matches_is_not_said_to_have_no_match(call, tmp_path:
     assert call.text("search_files", pattern="nothing", path="a.dat") == "no matches of 'nothing' in a.dat"
 
 
+def test_no_match_in_a_folder_names_what_is_not_searched(call, tmp_path: Path, tool: str) -> None:
+    """A NUL in a source file, or a line of .gitignore, does not turn "not searched" into "not there"."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").write_text("out/\n")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.txt").write_text("hidden needle\n")
+    (tmp_path / "nul.ts").write_bytes(b"needle here\0\n")
+    for pattern in ("needle here", "nowhere"):
+        text = call.text("search_files", pattern=pattern)
+        assert text.startswith(f"no matches of {pattern!r} in . (in a folder, binary files and, with ripgrep, files that")
+    assert "binary files that match: 1" in call.text("search_files", pattern="needle here", path="nul.ts")
+    assert "hidden needle" in call.text("search_files", pattern="needle", path="out")
+    text = call.text("search_files", pattern="b.txt", target="files")
+    assert text.startswith("no files match 'b.txt' in . (with ripgrep, files that .gitignore lists")
+    (tmp_path / "latin.txt").write_bytes("caf\u00e9\n".encode("latin-1"))
+    assert "other encodings than UTF-8" in call.text("search_files", pattern="caf\u00e9", path="latin.txt")
+    assert "encodings" not in call.text("search_files", pattern="tea", path="latin.txt")
+
+
+@pytest.mark.parametrize(
+    ("glob", "names"),
+    [
+        ("[id].tsx", ["[id].tsx", "d.tsx"]),
+        ("{rule}*.md", ["rules.md", "{rule} one.md"]),
+        ("\\{rule\\}*.md", ["{rule} one.md"]),
+        ("app/[id]/*.tsx", ["app/[id]/page.tsx", "app/d/page.tsx"]),
+        ("[id].{tsx,md}", ["[id].tsx", "d.tsx"]),
+    ],
+)
+def test_brackets_and_braces_in_names_are_found(call, tmp_path: Path, tool: str, glob: str, names: list[str]) -> None:
+    for name in ("[id].tsx", "d.tsx", "x.tsx", "{rule} one.md", "rules.md", "app/[id]/page.tsx", "app/d/page.tsx"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("word\n")
+    by_glob = {name for name, _, _ in found(call("search_files", pattern="word", glob=glob))}
+    by_name = call("search_files", pattern=glob, target="files").data["files"]
+    assert (by_glob, by_name) == ({*names}, names)
+    both = call("search_files", pattern="*", glob=glob, target="files").data["files"]
+    assert both == names
+
+
 def test_a_search_without_a_whole_match_does_not_say_that_there_is_none(
     call, tmp_path: Path, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
