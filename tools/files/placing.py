@@ -160,17 +160,34 @@ def _nearest(lines: Sequence[str], old: Sequence[str]) -> str:
     """Return the most similar part of the file, with line numbers, to help the next attempt."""
     from difflib import SequenceMatcher  # imported here, because every start loads this module
 
-    wanted = next((line.strip() for line in old if line.strip()), "")
+    blank, wanted = next(((at, line.strip()) for at, line in enumerate(old) if line.strip()), (0, ""))
     words = set(wanted.split())
     if not words or not lines:
         return "The file is empty." if not lines else "Read it first."
     scored = sorted(range(min(len(lines), _LOOKED_AT)), key=lambda index: -_overlap(words, lines[index]))[:20]
-    best = max(scored, key=lambda index: SequenceMatcher(None, lines[index].strip()[:200], wanted[:200]).ratio())
-    start = max(best - 1, 0)
+
+    def likeness(index: int) -> tuple[int, float]:
+        return _same(lines[index:], old[blank:]), SequenceMatcher(None, lines[index].strip()[:200], wanted[:200]).ratio()
+
+    best = max(scored, key=likeness)
+    same, fits = _same(lines[best:], old[blank:]), ""
+    if blank + same == len(old):
+        same = 0  # only white space differs
+    elif same > 1:
+        wrong = clip(old[blank + same].strip(), 200)
+        fits = f"Lines {best + 1}-{best + same} of the file fit, but the next line does not: {wrong!r}. "
+    start = max(best + same - 1, 0)
     shown = [
-        f"{number}|{clip(line.rstrip(chr(10) + chr(13)), 200)}" for number, line in enumerate(lines[start : best + 5], start + 1)
+        f"{number}|{clip(line.rstrip(chr(10) + chr(13)), 200)}"
+        for number, line in enumerate(lines[start : best + same + 5], start + 1)
     ]
-    return "The nearest lines:\n" + "\n".join(shown)
+    return f"{fits}The nearest lines:\n" + "\n".join(shown)
+
+
+def _same(lines: Sequence[str], old: Sequence[str]) -> int:
+    """Return how many lines at the beginning are the same, apart from white space."""
+    pairs = zip(lines, old, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: _key(pair[0], Fit.SPACE) == _key(pair[1], Fit.SPACE), pairs))
 
 
 def _overlap(words: set[str], line: str) -> float:

@@ -50,6 +50,25 @@ def test_missing_text_shows_the_nearest_lines_and_changes_nothing(call, tmp_path
     assert "load(path)" in (tmp_path / "f").read_text()
 
 
+def test_a_long_text_that_fits_but_for_a_line_shows_that_line(call, tmp_path: Path) -> None:
+    lines = [f"value {number}\n" for number in range(1, 41)]
+    (tmp_path / "a").write_text("".join(lines))
+    old = [*lines[4:24], "value 25!\n", *lines[25:28]]
+    fits = (
+        r"Lines 5-24 of the file fit, but the next line does not: 'value 25!'\. The nearest lines:\n24\|value 24\n25\|value 25\n"
+    )
+    with pytest.raises(ExecutionFailed, match=fits):
+        call("patch", path="a", old="".join(old), new="x")
+    hunk = "".join(f" {line}" for line in old)
+    with pytest.raises(ExecutionFailed, match=r"hunk 1 \(line 5\) is not .*" + fits):
+        call("patch", diff=f"--- a/a\n+++ b/a\n@@ -5,24 +5,25 @@\n{hunk}+new\n")
+    with pytest.raises(
+        ExecutionFailed, match=r"Lines 39-40 of the file fit, but .*: 'value 41'\. The nearest lines:\n40\|value 40$"
+    ):
+        call("patch", path="a", old="value 39\nvalue 40\nvalue 41\n", new="x")
+    assert (tmp_path / "a").read_text() == "".join(lines)
+
+
 def test_several_places_are_refused_with_their_lines_and_replaced_on_demand(call, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x = 1\ny\nx = 1\n")
     with pytest.raises(ExecutionFailed, match="fits at 2 places, lines 1, 3"):
