@@ -134,7 +134,7 @@ class RemoteEnvironment(RemoteState):
         try:
             await self._keepers.end_halted()
         except ChannelLost as error:
-            raise await self._broke(error, "nothing was run") from error
+            raise await self._broke(error, "nothing was run: call again") from error
         shell = self._shell
         if own and shell is not None:
             self._keepers.unpark(shell.keeper)
@@ -154,7 +154,7 @@ class RemoteEnvironment(RemoteState):
         except BaseException as error:
             keeper.close()
             if isinstance(error, ChannelLost):
-                raise await self._broke(error, "nothing was run") from error
+                raise await self._broke(error, "nothing was run: call again") from error
             raise
         self._shell = new if own else self._shell
         return new

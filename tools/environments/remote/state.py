@@ -113,7 +113,7 @@ class RemoteState(RemoteFiles):
             if shell.owes and not await shell.learn(self._keepers.beside) and self._shell is shell:
                 await self._ask(shell)
         except ChannelLost as error:
-            raise await self._broke(error, "nothing was run") from error
+            raise await self._broke(error, "nothing was run: call again") from error
         self._snapshot = shell.snapshot or self._snapshot
         return self._snapshot
 
@@ -145,7 +145,7 @@ class RemoteState(RemoteFiles):
                 await shell.recover(self._keepers.beside)
             await shell.prepare()
         except ChannelLost as error:
-            raise await self._broke(error, "nothing was run") from error
+            raise await self._broke(error, "nothing was run: call again") from error
         if own:
             self._snapshot = shell.snapshot or self._snapshot
         self._notice = f"{why} {OLD if own and shell.stale else ON}"
