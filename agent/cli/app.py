@@ -22,6 +22,7 @@ from agent.cli.signals import Ended, ending_in_order, interrupting
 from agent.cli.streams import prepare_streams, print_json_as_ascii
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ConfigError, ProviderError, ToolcribError
+from toolcrib.contract.passing import SHORTAGE, is_passing
 from toolcrib.contract.paths import real_path, with_home
 
 if TYPE_CHECKING:
@@ -96,7 +97,18 @@ def run(argv: Sequence[str]) -> int:
         if error.errno == errno.ENOENT and _is_nowhere():
             _say("the current folder no longer exists; change to another one, for example: cd ~")
             return USAGE
-        return _without_output(error)
+        return _short(error) if is_passing(error) else _without_output(error)
+    except (MemoryError, RuntimeError) as error:
+        if not is_passing(error):
+            raise
+        return _short(error)
+
+
+def _short(error: Exception) -> int:
+    """Report a fault of this machine that passes."""
+    _log.debug("the command failed", exc_info=error)
+    _say(f"{str(error) or 'out of memory'}; {SHORTAGE}")
+    return FAILED
 
 
 def _is_nowhere() -> bool:

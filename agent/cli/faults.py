@@ -13,6 +13,7 @@ from toolcrib.contract.errors import (
     ConnectionFailed,
     ContextTooLong,
     EnvironmentFailed,
+    Internal,
     Overloaded,
     ProviderError,
     RateLimited,
@@ -21,6 +22,7 @@ from toolcrib.contract.errors import (
     ToolcribError,
     ToolError,
 )
+from toolcrib.contract.passing import SHORTAGE, is_passing
 
 _FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
     (ConnectionFailed, "Is the server running, and is the address right?"),
@@ -68,6 +70,13 @@ def explained(error: ToolcribError) -> str:
         return f"{text}\n  {_SILENT}"
     fix = next((fix for kind, fix in _FIXES if isinstance(error, kind)), "")
     return f"{text}\n  {fix}" if fix else text
+
+
+def unexpected(error: Exception) -> ToolcribError:
+    """Return the error that a run's last events report for an exception that no command expected."""
+    if is_passing(error):
+        return EnvironmentFailed(f"{error}; {SHORTAGE}")
+    return Internal(f"{type(error).__name__}: {error}")
 
 
 def _span(seconds: float) -> str:

@@ -18,7 +18,7 @@ from agent.providers.clients import ClientPool, SharedClient, shared_clients
 from agent.providers.endpoint import Endpoint, read_key, without_key
 from toolcrib.contract.errors import BadRequest, ConnectionFailed, ProviderError, StreamBroken
 from toolcrib.contract.namedtuple import NamedTuple
-from toolcrib.contract.passing import is_passing
+from toolcrib.contract.passing import SHORTAGE, is_passing
 
 if TYPE_CHECKING:
     import httpx
@@ -279,7 +279,7 @@ class Reply:
 
 def _hint(endpoint: Endpoint, error: Exception, why: str) -> str:
     if is_passing(error):
-        return "this machine is short of files, memory or threads; close other programs, or raise the limits (ulimit -a)"
+        return SHORTAGE
     if "CERTIFICATE_VERIFY_FAILED" in why:
         return "its certificate is not trusted: check the address, or name your authority's file in SSL_CERT_FILE"
     if endpoint.is_loopback:

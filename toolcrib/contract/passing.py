@@ -12,6 +12,10 @@ _FILES = 5
 """Files that a library may open at the same time: SQLite opens a database with its log, an account's lookup several files."""
 
 
+SHORTAGE = "this machine is short of files, memory or threads; close other programs, or raise the limits (ulimit -a)"
+"""The sentence for users and models about a fault that passes."""
+
+
 def is_passing(error: BaseException | None) -> bool:
     """Return whether the error, or one that led to it, means that this machine is short of files, memory, processes or
     threads now.

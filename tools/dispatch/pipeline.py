@@ -29,8 +29,10 @@ from toolcrib.contract.errors import (
     LeaseLost,
     NotFound,
     Timeout,
+    ToolcribError,
     ToolError,
 )
+from toolcrib.contract.passing import SHORTAGE, is_passing
 from toolcrib.contract.registry import ToolRegistry
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.state import SHARED
@@ -328,6 +330,8 @@ async def _ended_by(current: CallInProgress, error: BaseException, doing: str) -
         error = ExecutionFailed(str(error))
     if isinstance(error, TimeoutError) and error.args == (LIMIT,):
         error = Timeout(f"the call was not run: its checks took more than {current.scope.limits.gate_seconds:g} s; call again")
+    if isinstance(error, Exception) and not isinstance(error, ToolcribError) and is_passing(error):
+        error = ExecutionFailed(f"{error}; {SHORTAGE}")
     if isinstance(error, ToolError):
         try:
             return await close(current, failed(current.call.name, error, inside=False))

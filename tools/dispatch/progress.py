@@ -18,6 +18,7 @@ from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.decision import Block, SetResult, Suspend
 from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.errors import InvalidTransition, LeaseLost, StoreFailed
+from toolcrib.contract.passing import SHORTAGE, is_passing
 from toolcrib.contract.private import Private
 from toolcrib.contract.registry import ToolRegistry
 from toolcrib.contract.session import ExecutedCall
@@ -122,12 +123,15 @@ class CallInProgress:
         """Log an error of a plugin or handler with its traceback, without secrets.
 
         An error of the store is logged on one line without a traceback, because its message has the advice. If it repeats, it
-        is logged only once.
+        is logged only once. A shortage of this machine is logged on one line too.
         """
         if isinstance(error, StoreFailed):
             said, self.scope.said_of_store = self.scope.said_of_store, str(error)
             level = logging.DEBUG if said == str(error) else logging.ERROR
             _log.log(level, f"{message}: %s", *args, self.scope.redactor.text(str(error)))
+            return
+        if is_passing(error):
+            _log.error(f"{message}: %s; %s", *args, self.scope.redactor.text(str(error)), SHORTAGE)
             return
         trace = "".join(traceback.format_exception(error))
         _log.error(f"{message}\n%s", *args, Private(self.scope.redactor.text(trace)))

@@ -23,7 +23,7 @@ from agent.cli.options import (
     wants_trace,
 )
 from agent.cli.signals import Ended, interrupting
-from toolcrib.contract.errors import Internal, ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
@@ -120,8 +120,10 @@ def run(args: argparse.Namespace) -> int:
         return _to_its_end(args, lines, tally)
     except Exception as error:
         if lines is not None:
+            from agent.cli.faults import unexpected
+
             with suppress(OSError):  # the original error may be that output cannot be written
-                lines.error(Internal(f"{type(error).__name__}: {error}"))
+                lines.error(unexpected(error))
                 _finish(lines, TaskOutcome("error", "", FAILED), tally)
         raise
 
