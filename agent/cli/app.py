@@ -161,7 +161,13 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
     def run() -> int:
         parser = parser_of(name, command)
         words = command.prepared(after) if hasattr(command, "prepared") else after
-        args = _reader(parser, is_own=name in known)(words, options)
+        try:
+            args = _reader(parser, is_own=name in known)(words, options)
+        except SystemExit as end:
+            if end.code == USAGE and "--json" in words and hasattr(command, "refused"):
+                print_json_as_ascii()
+                command.refused(parser.said.strip().removeprefix(f"{parser.prog}: "))
+            raise
         if getattr(args, "json", False):
             print_json_as_ascii()
         result = command.run(args)
@@ -179,7 +185,7 @@ def _reader(parser: argparse.ArgumentParser, *, is_own: bool) -> Callable[..., a
     return parser.parse_intermixed_args if is_own and several else parser.parse_args
 
 
-def parser_of(name: str, command: Any) -> argparse.ArgumentParser:
+def parser_of(name: str, command: Any) -> CommandParser:
     """Return the parser of the words after a subcommand, given the subcommand's module."""
     parser = CommandParser(
         prog=f"toolcrib {name}",

@@ -129,6 +129,11 @@ class JsonLines:
     def error(self, error: ToolcribError) -> None:
         self.write("error", kind=kind_of(error), message=str(error))
 
+    def refused(self, why: str, code: int) -> None:
+        """Write the events of a run that its command line kept from starting."""
+        self.error(ToolcribError(why))
+        self.finished(stopped="error", finish="", text="", usage={}, turns=0, code=code)
+
     def parked(self, tickets: Sequence[TicketRecord]) -> None:
         told = [
             {

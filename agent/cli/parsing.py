@@ -86,6 +86,13 @@ def _chosen(what: str) -> str:
 class CommandParser(argparse.ArgumentParser):
     """A parser that exits with 2 for a wrong command line. It prints the usage if words are missing, to show which."""
 
+    said = ""
+    """Its last message."""
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        self.said = message or ""
+        super().exit(status, message)
+
     def error(self, message: str) -> NoReturn:
         if not message.startswith((_UNKNOWN, "argument ", "ambiguous option")):
             self.print_usage(sys.stderr)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import FAILED, INTERRUPTED, TIMED_OUT, running_crib
+from agent.cli.app import FAILED, INTERRUPTED, TIMED_OUT, USAGE, running_crib
 from agent.cli.options import (
     MODEL_HELP,
     add_model_options,
@@ -126,6 +126,11 @@ def run(args: argparse.Namespace) -> int:
                 lines.error(unexpected(error))
                 _finish(lines, TaskOutcome("error", "", FAILED), tally)
         raise
+
+
+def refused(why: str) -> None:
+    """Print the events of ``--json`` for a wrong command line."""
+    _json_lines().refused(why, USAGE)
 
 
 def _to_its_end(args: argparse.Namespace, lines: JsonLines | None, tally: Tally) -> int:

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from toolcrib.testing import ChatServer
+
 ADDRESSES: Mapping[str, tuple[dict[str, str], str, str]] = {
     "https_proxy=http://bad:port": ({"https_proxy": "http://bad:port"}, "", "https_proxy is 'http://bad:port'"),
     "http_proxy='http://[::1'": ({"http_proxy": "http://[::1"}, "", "http_proxy is 'http://[::1'"),
@@ -127,6 +129,37 @@ def test_a_run_ends_with_its_last_line_whatever_the_number_of_files(tmp_path: Pa
         lines = done.stdout.decode().splitlines()
         if lines:  # with fewer files Python itself may not start
             assert json.loads(lines[-1])["type"] == "run_finished", (files, done.stderr)
+
+
+def test_too_few_files_are_no_fault_of_a_tool_or_of_toolcrib(tmp_path: Path) -> None:
+    """The imports of a first call need files too."""
+    call = ("read_file", {"path": "."})
+    for files in range(8, 40, 4):
+        with ChatServer(ChatServer.calls(call), ChatServer.text("done")) as server:
+            done = toolcrib(
+                tmp_path, "run", "--json", "--base-url", server.base_url, "--model", "x", "--timeout", "20", "hi", files=files
+            )
+        assert b"Traceback" not in done.stderr, (files, done.stderr)
+        assert b"failed: OSError" not in done.stderr, (files, done.stderr)
+        events = [json.loads(line) for line in done.stdout.decode().splitlines()]
+        for event in events:
+            if event["type"] == "error" or event.get("error"):
+                told = event.get("error") or event["message"]
+                assert "short of files" in told or "Too many open files" in told, (files, told)
+                assert event.get("kind") != "Internal", (files, told)
+        assert not events or events[-1]["type"] == "run_finished"
+
+
+@pytest.mark.parametrize(
+    "words", [["--timeout", "x", "hi"], ["--nosuch", "hi"], ["a", "b"], ["--mode", "zz", "hi"]], ids=" ".join
+)
+def test_a_wrong_command_line_of_a_run_ends_with_its_last_line_too(run: Any, words: list[str]) -> None:
+    done = run("run", "--json", *words)
+    error, finished = (json.loads(line) for line in done.out.splitlines())
+    assert (done.code, error["type"], error["kind"]) == (2, "error", "ToolcribError")
+    assert done.err.strip() == f"toolcrib run: {error['message']}"
+    assert (finished["type"], finished["stopped"], finished["exit_code"]) == ("run_finished", "error", 2)
+    assert run("run", *words).out == ""
 
 
 def test_an_unexpected_exception_takes_a_line_and_verbose_shows_its_traceback(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
