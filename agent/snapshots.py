@@ -123,7 +123,7 @@ class SessionSnapshots:
             project = self._open()
         except SnapshotRefused as error:
             self._why_not = str(error)
-        except SnapshotFailed:
+        except (SnapshotFailed, OSError):  # such as too few files to import what it needs
             return  # ``before`` raises it
         else:
             project.measure() if waits else project.begin()

@@ -271,7 +271,7 @@ class Project:
     # -- in a thread ---------------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        with contextlib.suppress(SnapshotRefused, SnapshotFailed):  # ``covers`` returns False, and ``take`` raises the error
+        with contextlib.suppress(SnapshotRefused, SnapshotFailed, OSError):  # ``covers`` is False, and ``take`` raises it
             if self._is_walk_due or not self._walked:
                 self._take(ProjectSnapshot(0, time.time(), "first" if not self._taken else "idle"), False)
 
