@@ -1,8 +1,8 @@
 """The agent: sessions, their runs, and everything that drives them.
 
-``api`` connects all parts and defines ``Agent``. ``process`` is the state of a process, ``workspace`` a project folder in it
-with its policy. ``conversation`` is a session and its runs, ``store`` stores them, ``cli`` is the command line, ``config`` the
-configuration.
+``api`` connects all parts and defines ``Agent``. ``process`` has the state of one process, ``workspace`` that of one project
+folder, with its policy. ``conversation`` is a session and its runs, and ``store`` stores sessions. ``cli`` is the command line,
+and ``config`` is the configuration.
 
 ``model_choice`` chooses models and their call style, ``context`` builds requests to a model. ``providers`` call servers,
 ``protocols`` read and write tool calls in plain text. ``policy`` decides who may do what: allowlist, grants, approvals,

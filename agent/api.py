@@ -91,8 +91,7 @@ def assemble(
     user's own file is read.
 
     Raises ConfigError with every fault of the configuration, UnconfirmedConfig if the file has unconfirmed changes (a given
-    ``config`` is the caller's responsibility), and StoreFailed if sessions can't be stored. ``Crib.plugins`` reports plugins that
-    fail.
+    ``config`` is not checked for them), and StoreFailed if sessions can't be stored. ``Crib.plugins`` reports plugins that fail.
     """
     if config is None:
         config = require_confirmed(load_config(config_file, profile=profile, project_dir=project_dir or Path.cwd()))
@@ -133,9 +132,10 @@ def is_frozen(path: Path) -> bool:
 
 
 def evidence_of(config: Config) -> Sequence[Path]:
-    """Return files that exist only if the store was used before. If the store's path is a link, include it.
+    """Return files that exist only if the store was used before. They include the store's path if that is a link.
 
-    The use of a store outside the state folder is recorded in that folder: an unmounted disk leaves no other evidence.
+    The use of a store outside the state folder is recorded in the state folder: while the store's disk is not mounted, nothing
+    else shows that the store was used.
     """
     path = config.store_path
     found = [contents_path()] if path.parent == state_dir() else []
@@ -147,7 +147,7 @@ def evidence_of(config: Config) -> Sequence[Path]:
 
 
 def _never_stored(config: Config) -> bool:
-    """Return whether the store was never used: none of its files exists. Return False if it can't be created."""
+    """Return whether the store was never used: none of its files exists. Return False also if the store can't be created."""
     path = config.store_path
     try:
         nearest = next(one for one in path.parents if os.path.lexists(one))
@@ -168,8 +168,8 @@ class Agent:
     all calls that need approval are denied; with ``parks`` the run is parked instead. The result of a parked run has the
     ``tickets``; ``answer`` settles a ticket, and ``resume_run`` continues the run. ``on_event`` receives agent.events as they
     happen; its exceptions are logged. ``resume`` continues a stored session, with its own model unless another is named.
-    ``backend`` runs its commands (`toolcrib env` lists the backends); ``cwd`` is the folder that they start in, if that is not
-    ``project_dir``.
+    ``backend`` names the backend that runs the model's commands (`toolcrib env` lists the backends); ``cwd`` is the folder that
+    they start in, if that is not ``project_dir``.
 
     ``tools`` are the only tools that the model has: functions with ``@tool``, or names of registered tools; ``[]`` gives none.
 
@@ -229,8 +229,9 @@ class Agent:
 
         Raises RunError, ProviderError and ConfigError; the conversation can continue after them.
 
-        ``schema`` is a JSON Schema or a pydantic class; then ``RunResult.data`` is JSON that matches the schema, or an object of
-        the class. AnswerUnfit is raised if the second answer does not match either.
+        ``schema`` is a JSON Schema or a type, such as a pydantic class or ``list[str]``. ``RunResult.data`` is then JSON that
+        matches the schema, or an object of the type. If the first answer does not match, the model is asked again; AnswerUnfit
+        is raised if the second answer does not match either.
         """
         if not self._warned and is_loop_running():
             self._warned = True
@@ -273,9 +274,9 @@ class Agent:
         return RunStream(ask)
 
     async def answer(self, ticket: str, payload: Any, *, by: str = "api") -> Settled:
-        """Settle a ticket of a parked run:
+        """Settle a ticket of a parked run. Raises what Session.answer raises.
 
-        ``{"approved": True, "scope": "once"}`` for an approval. Raises what Session.answer raises.
+        To approve a call, for example, ``payload`` is ``{"approved": True, "scope": "once"}``.
         """
         return await self.session.answer(Answer(ticket, payload=payload, by=by, at=time.time()))
 
@@ -335,7 +336,7 @@ class Agent:
         await self.crib.aclose()
 
     async def _answered(self) -> None:
-        """Wait until all replies have ended, except one that closes the Agent itself."""
+        """Wait until all replies have ended, or _CLOSE_LIMIT has passed, but not for a reply that closes the Agent itself."""
         give_up = time.monotonic() + _CLOSE_LIMIT
         while self._asking - {asyncio.current_task()} and time.monotonic() < give_up:
             self.interrupt()  # repeat, because a reply may not have begun

@@ -35,7 +35,7 @@ class SessionArtifact:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactHit:
-    """An artifact that matches the whole query, with the first match in ``line``, from 1.
+    """An artifact that matches the whole query. ``line`` is the line of the first match, counted from 1.
 
     ``snippet`` and ``marks`` are the same as in a SearchHit.
     """

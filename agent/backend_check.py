@@ -19,7 +19,7 @@ _DATA = bytes(range(256)) * 64
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Result of a trial. ``seconds`` has the steps in order: open, command, file, interrupt.
+    """Result of a trial. ``seconds`` maps each step that ended to its duration. The steps are open, command, file, interrupt.
 
     ``problem`` is "" if all went well; ``note`` is additional information.
     """
@@ -34,7 +34,7 @@ class Tried:
 def try_backends(backends: Backends, wanted: Sequence[Backend], start: str, *, briefly: bool = False) -> list[Tried]:
     """Try backends concurrently, each in a thread.
 
-    ``start`` is the folder that sessions start in. ``briefly`` only opens them and runs a command.
+    ``start`` is the folder that sessions start in. With ``briefly`` each backend is only opened and asked for its health.
     """
     from concurrent.futures import ThreadPoolExecutor
 

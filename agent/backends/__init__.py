@@ -2,8 +2,8 @@
 
 Names come from the table (tools/environments/rows.py), from sections such as environments.hosts, and from plugins. Only users
 choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``. ``base`` has the code that all backends share.
-A kind with code of its own has a module with its name, whose ``KIND`` is its class. ``person`` runs a user's programs in a
-backend.
+If a kind of backend needs its own code, the module of the same name has its class as ``KIND``. ``person`` runs a user's
+programs in a backend.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ class Backends:
         return [*self._table.values(), *added]
 
     def configured(self) -> list[Backend]:
-        """Return the backends that are set up: named ones and the default one, available or not."""
+        """Return the backends that are set up, available or not.
+
+        These are ``local``, the default and the named ones, those of plugins, and others whose required setting is given.
+        """
         wanted = {self.default, *self.named, LOCAL}
         always = [row.name for row in ROWS.values() if row.needs is None]
         return [one for one in self.all() if one.name in wanted or not (one.missing or one.name in always)]

@@ -1,4 +1,4 @@
-"""One configured backend. A kind that needs more than Backend has its own class, in the module with its name."""
+"""One configured backend. A kind that needs more than Backend has its own class, in the module of the same name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tools.environments.local.holding import Mode
 
 Opener: TypeAlias = "Callable[[Backend, str], Environment]"
-"""Opens a backend, in an already chosen folder, for the session with this id."""
+"""Opens a backend, in an already chosen folder, for the session with the given id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class BackendOpening:
 
 @dataclass(frozen=True, slots=True)
 class FoundContainers:
-    """Containers of a kind of backend. ``faults`` maps each configured engine that does not answer to the reason."""
+    """Containers of a kind of backend. ``faults`` has the reason for each configured engine that does not answer."""
 
     containers: Sequence[OurContainer] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Backend:
     """A configured backend. This class serves plugins' backends, and kinds that differ only in their row and settings.
 
     ``kind`` is a name in the table, or the name of a plugin's backend; ``key`` is its section of the configuration file.
-    ``options`` are the parameters that open it.
+    ``options`` are the arguments for opening it.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Backend:
 
     @property
     def target(self) -> str:
-        """Return the host or the engine: a resumed session must find the same one, even if other settings changed."""
+        """Return the kind, with its host or engine if it has one. A resumed session must find the same target."""
         return self.kind
 
     @property
@@ -126,7 +126,7 @@ class Backend:
         """Start work in the background that opening a session will wait for."""
 
     def problem(self) -> str:
-        """Return why it can't work here, apart from missing settings, without connecting; "" if no reason is known."""
+        """Return why the backend can't work here, without connecting; "" if no reason is known. Ignores missing settings."""
         return ""
 
     def state(self, faults: Mapping[str, str]) -> str:

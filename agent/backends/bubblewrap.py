@@ -32,7 +32,7 @@ class SandboxBackend(Backend):
 
     @property
     def wanted_mode(self) -> Mode:
-        """Return the mode of every such sandbox."""
+        """Return "workspace", the mode of every sandbox of this kind."""
         return "workspace"
 
     @property

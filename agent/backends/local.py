@@ -62,7 +62,7 @@ class LocalBackend(Backend):
 
     @property
     def held(self) -> Mode:
-        """Return the mode of the sandbox that this machine supports."""
+        """Return the mode of the strongest sandbox that works here, up to ``sandbox.mode``."""
         return self._holding().mode
 
     @property
