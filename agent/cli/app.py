@@ -37,17 +37,17 @@ OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, NO_RUN, INTERRUPT
 UNREAD = 141
 """Exit code if the reader of the output is gone: the code that a shell reports for a program killed by SIGPIPE."""
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
-"""Top-level names that the distribution installs; other distributions install such names too."""
+"""Top-level names that the distribution installs. Other distributions may install packages with the same names."""
 _GONE = (errno.EPIPE, errno.EIO)
 """Error numbers that mean that the reader of our output, a pipe or a terminal, is gone."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
-"""Error numbers of an OSError that only our own output can cause: tools and the store raise errors of their own."""
+"""Error numbers of an OSError that only our own output can cause: tools and the store raise ToolcribError instead."""
 _EPILOG = """\
 examples:
   toolcrib setup                                           set up a model, a backend and toolsets
   toolcrib chat                                            chat with a model; without one, call tools by hand
   toolcrib run "what does this project do?"                run one task, also in scripts
-  toolcrib config set model '{base_url: "http://127.0.0.1:11434/v1", name: qwen3}'     set the model of both
+  toolcrib config set model '{base_url: "http://127.0.0.1:11434/v1", name: qwen3}'     set the model for chat and run
   toolcrib plugins new mine                                create your own plugin with a first tool
   toolcrib call terminal '{"command": "uname -a"}'         run one call and print its JSON
   toolcrib tools                                           list tools, and why one is missing
@@ -122,7 +122,7 @@ def _is_nowhere() -> bool:
 
 
 def _without_output(error: OSError) -> int:
-    """Return the exit code for output that can't be written, or whose reader is gone. Raises any other error again.
+    """Return the exit code for output that can't be written, or whose reader is gone. Re-raises any other error.
 
     If the reader of a pipe is gone, the command ends silently, like a program killed by SIGPIPE.
     """
@@ -177,9 +177,10 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
 
 
 def _reader(parser: argparse.ArgumentParser, *, is_own: bool) -> Callable[..., argparse.Namespace]:
-    """Return the function that parses the words after a subcommand. If it takes several words, options may appear between them.
+    """Return the function that parses the words after a subcommand.
 
-    For a single word this would only be slower, and a plugin's parser may not support it.
+    If toolcrib's own subcommand takes several words, options may appear between them. Such parsing is slower, so it is not used
+    for a single word; and a plugin's parser may not support it.
     """
     several = sum(not action.option_strings for action in parser._actions) > 1
     return parser.parse_intermixed_args if is_own and several else parser.parse_args
@@ -305,8 +306,8 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed:
     """Assemble a crib from these options and return it; it is a context manager. Raises ConfigError.
 
     The store is opened at first use, which raises StoreFailed; most commands that only read never use it. ``looks`` is for
-    commands that only read or change stored data. They create no store: without a store, the next start counts as the first
-    one, which accepts the configuration as it is. ``as_confirmed`` uses the configuration as last confirmed.
+    commands that only read or change stored data. They create no store, so that the next start still counts as the first one,
+    which accepts the configuration as it is. ``as_confirmed`` uses the configuration as last confirmed.
     """
     from pathlib import Path
 
@@ -350,7 +351,7 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed:
 def running_crib(
     options: argparse.Namespace, *, looks: bool = False, as_confirmed: bool = False
 ) -> Iterator[tuple[Crib, asyncio.Runner]]:
-    """Yield the crib of ``open_crib``, and a runner whose loop opens sessions and, at the end, closes everything."""
+    """Yield the crib of ``open_crib``, and a runner to open sessions with. At the end the runner closes the crib."""
     import asyncio
 
     with open_crib(options, looks=looks, as_confirmed=as_confirmed) as crib, asyncio.Runner() as runner:
@@ -373,7 +374,7 @@ def mistyped(config: Config, registry: ToolRegistry) -> Iterator[str]:
 
 
 def _is_far(options: argparse.Namespace) -> bool:
-    """Return whether --cwd is a folder of another host. An error about the backend is reported later."""
+    """Return whether --cwd is a folder of another host. For an unknown backend return False; a later step reports it."""
     from agent.backends import Backends
     from agent.config import load_config
 

@@ -147,7 +147,7 @@ async def _waiting_row(crib: Crib, record: TicketRecord) -> list[str]:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise ToolcribError for arguments that would be ignored: a user who names two ids means both."""
+    """Raise ToolcribError for arguments that would be ignored, such as a second id."""
     changes = args.action in ("narrow", "revoke", "deny", "answer", "show")
     if args.id and not changes:
         raise ToolcribError(f"`toolcrib approvals {args.action}` takes no id; use --session to select a session")

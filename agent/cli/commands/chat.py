@@ -53,13 +53,13 @@ examples:
 {MODEL_HELP}
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool; so does @tool NAME {{...}}
-  !git status                      runs your command unasked and sends its output to the model; !!git status does not send it
+  !git status                      runs your command without asking and sends the model its output; !!git status does not send it
   what does @src/main.py do?       attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
   /plan [accept|edit|reject]  /keys  /theme [NAME]  /show N  /cost  /memory  /context  /compress [TEXT]  /new  /fork [N]  /init
   /sessions  /resume ID  /title [TEXT]  /export [FILE]  /approvals [revoke ID]  /delegates [stop ID]  /env  /quit
   Messages that you type during a run are queued. Alt-S sends the message with the next tool results, Ctrl-C interrupts the run.
-  A !command waits for the model's shell to be free. /keys lists all keys.
+  A !command waits until the model's shell is free. /keys lists all keys.
 
 Input may also be piped in. Then answers and results go to standard output, everything else to standard error, and calls that
 need approval are denied. The exit code is 0 after the last line, even if calls failed (`toolcrib call` has an exit code for each
@@ -121,7 +121,9 @@ def _drafts(crib: Crib) -> KeptDraft:
 
 
 async def _open(args: argparse.Namespace, conversation: Conversation, drafts: KeptDraft | None) -> str:
-    """Open the requested session. If it adopts the draft of an earlier session without messages, return its id, else ""."""
+    """Open the requested session. If it takes over the draft of an earlier session without messages, return the id of that
+    session, otherwise "".
+    """
     from agent.desk.opening import NothingToContinue
 
     left = "" if drafts is None or args.resume else drafts.left_here()
@@ -343,7 +345,7 @@ def _history_file() -> Path | None:
 
 
 def _shorten(file: Path) -> None:
-    """Drop the older half of a long history: each start reads it whole, and pasted text makes it grow."""
+    """Drop the older entries of a history longer than _HISTORY_BYTES: each start reads the whole file."""
     if file.stat().st_size <= _HISTORY_BYTES:
         return
     _, begin, newest = file.read_bytes()[-_HISTORY_BYTES // 2 :].partition(b"\n# ")  # an entry begins with its time
@@ -365,7 +367,7 @@ def _confirm_allowlist(crib: Crib) -> None:
     entries: list[Any] = crib.grants.unconfirmed()
     if not entries:
         return
-    print(f"{crib.config.path} has entries that allow commands without asking and are not confirmed:")
+    print(f"{crib.config.path} has unconfirmed entries that allow commands without asking:")
     lines = [PromptLine(f"  {exact(crib.grants.describe(entry))}") for entry in entries]
     print("\n".join(physical(lines, columns_of(sys.stdout))))
     if confirm_by_word("Allow them to run without asking?"):

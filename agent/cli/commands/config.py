@@ -159,7 +159,7 @@ def _warn(args: argparse.Namespace, parts: tuple[str, ...]) -> None:
 
 
 def _gives_trust(parts: tuple[str, ...]) -> bool:
-    """Return whether the key contains grants or trusted projects, alone or with others, also in a profile."""
+    """Return whether the key sets grants or trusted projects, perhaps with other settings. It may be a key of a profile."""
     parts = parts[2:] if parts[:1] == ("profiles",) else parts
     return any(key[: len(parts)] == parts[: len(key)] for key in _TRUST)
 
@@ -219,7 +219,9 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _edit(args: argparse.Namespace) -> int:
-    """Open the user's editor on the file, ask to confirm loosening and redirecting changes, and check it. Needs a terminal."""
+    """Open the user's editor on the file, ask to confirm loosening and redirecting changes, then check the file. Needs a
+    terminal.
+    """
     import subprocess
 
     from agent.cli.screen.external_programs import EDITORS, words_of
@@ -245,7 +247,7 @@ def _edit(args: argparse.Namespace) -> int:
     if code:
         raise ToolcribError(f"{editor[0]} ended with exit code {code}; to check {file}: toolcrib config check")
     try:
-        if _confirm(args, _NOT_KEPT) != OK:  # first, because plugins, which define keys, load only after confirmation
+        if _confirm(args, _NOT_KEPT) != OK:  # before the check: plugins load only after it, and define keys
             return _put_back(file, before)
     except BrokenConfig:
         pass  # the check reports it in full
@@ -272,7 +274,7 @@ _NOT_AGREED = "not confirmed, so no session starts; to revert the change: toolcr
 
 
 def _put_back(file: Path, before: bytes | None) -> int:
-    """Revert an edit that the user did not confirm, since nothing would start with it. The edited file is kept beside it."""
+    """Revert an edit that the user did not confirm, since no session would start with it. The edited file is kept beside it."""
     from agent.config import write_private
 
     kept = file.with_name(f"{file.name}.rejected")

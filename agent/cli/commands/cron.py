@@ -38,10 +38,10 @@ A schedule has one of these forms: in 20 minutes; tomorrow at 8am; on friday at 
 every day at 9 and 17:30; every weekday at 9; every monday and thursday at 18:30; every 3 days at 8; on the 1st of each month at
 07:30; 0 9 * * 1-5, a cron expression of five fields.
 
-A local time that a clock change skips or repeats runs once. A job runs in your current folder, as you, with the tools that both
-you and jobs may use on that day (toolset toolcrib-cron). No user can be asked during the run: a call that needs approval is
-denied (deny), waits for `toolcrib approvals` (park), or follows a rule set of the configuration (cron.rule_sets). The answer is
-stored as a session, or sent to one of your chats (--to).
+If a clock change skips or repeats a job's local time, the job runs once. Jobs run in your current folder, as you, with the tools
+that both you and jobs may use on that day (toolset toolcrib-cron). No user can be asked during the run: a call that needs
+approval is denied (deny), waits for `toolcrib approvals` (park), or follows a rule set of the configuration (cron.rule_sets). The
+answer is stored as a session, or sent to one of your chats (--to).
 
 exit codes: 0 done, 1 a run failed, 2 wrong command line, name or configuration, 7 run: the run waits for an answer.
 """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HELP = "List and test backends, which run commands; open a shell in one, and stop its containers."
 _EPILOG = """\
 examples:
-  toolcrib env                          list backends, * marks the default, and toolcrib's containers
+  toolcrib env                          list backends (* marks the default) and toolcrib's containers
   toolcrib env test                     test each configured backend: a command, a file, an interrupt
   toolcrib env test docker gpu
   toolcrib env shell docker             open a shell in a new container, which is removed afterwards

@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--of", metavar="PLATFORM:USER", default="", help=words)
     parser.add_argument("--all", action="store_true", help="show: the documents of all projects")
     parser.add_argument("--yes", action="store_true", help="forget: do not ask whether to forget the notes")
-    parser.add_argument("--copies", action="store_true", help="forget: also delete sessions and exports that hold them")
+    parser.add_argument("--copies", action="store_true", help="forget: also delete sessions and exports that contain them")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: write to this file")
     parser.add_argument("--force", action="store_true", help="export: overwrite an existing file")
     parser.add_argument("--json", action="store_true", help="show, export: print JSON")
@@ -169,7 +169,7 @@ def _edit(crib: Crib, folder: MemoryFolder, target: str) -> int:
 
 
 def _draft(folder: MemoryFolder, file: MemoryFile, before: bytes) -> Path:
-    """Write a copy for the editor, beside the document, where no tool reads it. Return its path."""
+    """Write a copy for the editor into a subfolder of the memory folder, which no tool reads. Return the copy's path."""
     with folder.held():
         draft = folder.path / "editing" / f"{os.getpid()}-{file.path.name}"
         draft.parent.mkdir(mode=0o700, exist_ok=True)

@@ -30,7 +30,7 @@ examples:
 schemas in the function format, format is a protocol or a model's family, flags describe whether the prompt opened the thinking
 (starts_in_thinking, thinking_enabled, enable_thinking) and whether a token limit ended the reply (truncated). It prints one line
 for each: {"id", "content", "reasoning", "calls": [{"id", "name", "arguments"}], "finish", "faults": [...], "error"}. calls has
-the calls that would run, and the whole calls of a truncated reply, which would not; faults describe the others.
+the calls that would run, and the complete calls of a truncated reply, which would not run; faults describe all other calls.
 
 exit codes: 0 read, even if calls have errors; 1 not a reply of that wire format; 2 wrong command line.
 """

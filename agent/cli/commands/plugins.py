@@ -202,7 +202,7 @@ def _enable(args: argparse.Namespace) -> int:
 
 
 def _failure(args: argparse.Namespace, info: PluginInfo) -> str:
-    """Load the enabled plugins, as the next session will. Return why this one can't be loaded, or ""."""
+    """Load the enabled plugins, as the next session will. Return why the plugin ``info`` can't be loaded, or ""."""
     from agent.cli.logs import shown_otherwise
 
     with shown_otherwise(), open_crib(args) as crib:

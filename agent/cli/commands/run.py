@@ -64,7 +64,7 @@ every time or blocked, or that --mode plan denies. --park does not store --allow
 
 exit codes:
   0    it answered, and no call was denied because no user could be asked
-  1    the run failed: the model's server, a loop that got nowhere, a gate that ended it
+  1    the run failed: the model's server failed, the model made no progress, or a gate ended the run
   2    a wrong command line or configuration, or no model
   4    it answered, but calls that needed approval were denied
   5    --max-turns or --max-tokens was reached, or the answer was cut off at its own limit

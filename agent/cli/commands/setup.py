@@ -115,7 +115,7 @@ def _profile(args: argparse.Namespace) -> str:
 
 
 def _agreed_config(args: argparse.Namespace, file: Path) -> Config:
-    """Return the current configuration for this folder; if the profile does not exist yet, without it. Raises ConfigError."""
+    """Return the current configuration for this folder, with the profile if it exists already. Raises ConfigError."""
     from agent.cli.confirming import confirmed_config
     from agent.config import load_config
 

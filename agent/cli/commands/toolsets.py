@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _diff(crib: Crib, args: argparse.Namespace) -> None:
-    """Print the tools that only one of the two has, their common tools, and the differences in how calls are approved."""
+    """Print the tools that only one of the two toolsets or platforms has, their common tools, and how approvals differ."""
     from agent.cli.config_impact import other_approval
     from agent.cli.escape import tame
     from agent.cli.render import table

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HELP = "Revert changes of file tools and, with snapshots, of commands; --redo reapplies them."
 _EPILOG = """\
 examples:
-  toolcrib undo                    the last turn that changed files, in the last such session of this folder
+  toolcrib undo                    the last turn that changed files, in this folder's last session with changes
   toolcrib undo --dry-run          only show what would be reverted
   toolcrib undo                    again: the turn before that
   toolcrib undo --redo             redo what the last undo reverted
@@ -49,12 +49,11 @@ _SESSIONS = 200
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--turn", metavar="N", nargs="?", const="", help="a turn: the last one (as without it), or that number")
-    which.add_argument(
-        "--call", metavar="ID", nargs="?", const="", help="a call: the last one, or this id (or its beginning or end)"
-    )
+    which.add_argument("--turn", metavar="N", nargs="?", const="", help="revert turn N; without N the last turn (default)")
+    words = "revert the call with this id, or its beginning or end; without ID the last call"
+    which.add_argument("--call", metavar="ID", nargs="?", const="", help=words)
     which.add_argument("--redo", action="store_true", help="redo what the last undo reverted")
-    which.add_argument("--list", action="store_true", help="list changes, of one session or of the last ones")
+    which.add_argument("--list", action="store_true", help="list changes of the last sessions, or of --session")
     parser.add_argument("--file", metavar="PATH", action="append", default=[], help="only this file; may be repeated")
     parser.add_argument("--session", metavar="ID", default="", help="the session (the beginning of its id)")
     parser.add_argument("--backend", metavar="NAME", default="", help="use this backend instead of the session's own")

@@ -31,8 +31,8 @@ examples:
 Tokens are the servers' counts; CACHED is a part of INPUT, REASONING of OUTPUT. COST uses the model.prices of the time, in their
 currency; a + after it means that some turns had no price, a ~ before it that it is estimated in US dollars by list prices
 (genai-prices), since no model.prices were set. SECONDS is the time of all calls, MEAN that of one call. Usage of a
-session is deleted with it (`toolcrib sessions prune`). Usage of delegates counts for the session that started them; with --by
-session a line below it shows that part, and with --session the last line.
+session is deleted with it (`toolcrib sessions prune`). Usage of delegates counts for the session that started them; a
+line below that session (--by session), or the last line (--session), shows their part.
 """
 
 
