@@ -76,7 +76,7 @@ def application(
     app.key_processor.before_key_press += lambda _: pressed()
     app.key_processor.after_key_press += waiting
     draft.on_completions_changed += lambda _: hands.changed(whole=False)
-    draft.on_text_changed += lambda _: app.invalidate()  # a completion may arrive after its key
+    draft.on_text_changed += lambda _: app.invalidate()  # a completion may arrive after the key that requested it
     return app, windows
 
 

@@ -21,7 +21,7 @@ _COMPLETIONS = 6
 
 
 class Pastes:
-    """Pasted texts by label. A label that the user typed is plain text."""
+    """Pasted texts by label. A typed text that looks like a label of no paste is plain text."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}

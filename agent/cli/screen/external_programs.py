@@ -27,7 +27,7 @@ def deaf_to_interrupts() -> Iterator[None]:
 
 
 def words_of(names: Sequence[str], default: str) -> list[str]:
-    """Return the command that the first of these variables holds. Raises ToolcribError if a shell could not read it."""
+    """Return the command in the first of these variables that is set, or ``default``. Raises ToolcribError for invalid quotes."""
     import shlex
 
     name = next((one for one in names if os.environ.get(one)), "")
@@ -110,7 +110,7 @@ def paged(pager: list[str], text: str) -> None:
 
 
 def show_paged(text: str) -> None:
-    """Print a text that is safe for a terminal; use the pager if a user is at one."""
+    """Print a text, which must be safe for a terminal; at a terminal, show it in the pager."""
     from agent.cli.terminal import is_interactive
 
     pager = pager_of_person() if is_interactive() else None

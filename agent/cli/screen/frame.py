@@ -16,8 +16,8 @@ FRAME = 1 / 30
 """Seconds between two frames. Typed keys appear without waiting for the next one."""
 
 STILL = 0.3
-"""Seconds without a change of size before a resized screen is painted. Terminals report a size up to 0.25 s after they broke the
-rows for it; a frame for the previous size would appear in the wrong place.
+"""Seconds without a change of size before a resized screen is painted. Terminals report a new size up to 0.25 s after they
+wrapped the rows to it; a frame for the previous size would appear in the wrong place.
 """
 
 
@@ -106,7 +106,7 @@ class Board:
         self.changed()
 
     def gap(self, speaker: Speaker, above: Speaker = "") -> list[Row]:
-        """Return the empty row, if any, that separates rows of ``speaker`` from the last ones, or from live rows of ``above``."""
+        """Return the empty row, if any, that separates rows of ``speaker`` from the final rows, or from rows of ``above``."""
         last = above or self._speaker
         if speaker == "note":
             return [()] if last == "text" else []

@@ -1,7 +1,7 @@
 """The frame of the input: an open bracket at the left of the draft, heavy while a question waits.
 
 A bracket costs a few bytes a row. A box would cost 500 bytes more for each new row of an answer, and a terminal that becomes
-narrower would break its long rows.
+narrower would break the long rows of the box.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LIGHT, _HEAVY = ("╭─", "│ ", "╰ "), ("┏━", "┃ ", "┗ ")
 
 
 class InputFrame:
-    """The frame for a screen of this size. ``asks``: a question waits. ``title`` is shown in the first row."""
+    """The frame for a screen of the given size. ``asks``: a question waits. ``title`` is shown in the first row."""
 
     def __init__(self, columns: int, rows: int, *, asks: bool = False, title: str = "") -> None:
         self._columns = columns
@@ -33,7 +33,7 @@ class InputFrame:
         return self._columns - WIDTH if self._is_shown else self._columns
 
     def around(self, draft: DraftRows) -> DraftRows:
-        """Return the rows of the draft inside of the frame, without its last row."""
+        """Return the rows of the draft inside of the frame, without the frame's last row."""
         if not self._is_shown:
             return draft
         top, row, column = self._signs[0], *draft.cursor

@@ -18,7 +18,7 @@ class Hands(Protocol):
         ...
 
     def broken_off(self) -> None:
-        """Handle Escape when no question waits."""
+        """Handle Escape when no question waits and no completions are shown."""
         ...
 
     def left(self) -> None:
@@ -26,7 +26,9 @@ class Hands(Protocol):
         ...
 
     def changed(self, *, whole: bool) -> None:
-        """Handle a change of the input; ``whole``: of the screen's size, or after another program used the screen."""
+        """Handle a change of the input. ``whole``: everything must be painted again, for example after a change of the screen's
+        size.
+        """
         ...
 
     def cleared(self) -> None:

@@ -156,8 +156,8 @@ class Keyboard:
         quiet: bool,
         settled: Callable[[], None] = lambda: None,
     ) -> str:
-        """Return the key that chooses, see OneKey, while ``rows`` are shown below the title; other text enters the draft. See
-        ``read_line``.
+        """Return the key that chooses, see OneKey, while ``rows`` are shown below the title; other text enters the draft.
+        ``quiet`` and ``settled``: as in ``read_line``.
         """
         choosing = OneKey(letters, at_once, self._answered, self._typed)
         try:
@@ -194,7 +194,7 @@ class Keyboard:
 
     @property
     def choosing(self) -> OneKey | None:
-        """Return the receiver of keys while a single key chooses."""
+        """Return the receiver of keys while a single key chooses, or None at other times."""
         return self.pause.early if self._asked is None else self._asked.choosing
 
     def _typed(self, text: str) -> None:
@@ -223,7 +223,7 @@ class Keyboard:
         finally:
             self._asked = None
             self._app.layout.focus(self._windows[0])
-            asyncio.get_running_loop().call_soon(self._shown_anew)  # later, since the next row of keys may follow at once
+            asyncio.get_running_loop().call_soon(self._shown_anew)  # later: the next question may follow at once
         if isinstance(line, str):
             return line
         raise line
@@ -266,7 +266,7 @@ class Keyboard:
     # -- keys ----------------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Send the line, or replace a backslash before the cursor by a line break."""
+        """Answer the question or send the draft, or replace a backslash before the cursor by a line break."""
         if self._asked is not None:
             if self.picker is None or self.picker.chosen is not None:
                 self._answered(self.answer.text)

@@ -51,7 +51,7 @@ class ListPicker:
         self._at = min(max(self._at + _MOVES[key], 0), max(len(self._found) - 1, 0))
 
     def rows(self, columns: int, height: int) -> list[Row]:
-        """Return the items around the mark, and how many there are, for a screen with this number of rows."""
+        """Return the items around the mark, and the number of items unless all are shown. The screen has ``height`` rows."""
         if not self._found:
             return [((shortened("  no item contains this text", columns), "dim"),)]
         most = min(max(height // 2, _LEAST_ROWS), _MOST_ROWS)

@@ -92,7 +92,7 @@ class Markdown:
         return rows
 
     def live(self) -> list[Row]:
-        """Return the current rows of the open block. Call ``take`` before."""
+        """Return the current rows of the open block. Call ``take`` first."""
         if self._leaf is None and not self._partial:
             return []
         other = copy.copy(self)

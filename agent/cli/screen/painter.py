@@ -46,7 +46,7 @@ class Painter:
     """Paints frames. ``write`` receives a frame's characters; ``size`` returns the screen's current columns and rows, ``clock``
     seconds.
 
-    ``told`` is the number of seconds within which output reaches the terminal and its new size reaches this program.
+    ``told`` is the number of seconds within which output reaches the terminal, and the terminal's new size reaches this program.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Painter:
 
     @property
     def columns(self) -> int:
-        """Return the columns of a row: one less than the screen's, because terminals break lines after the last one."""
+        """Return the columns of a row: one less than the screen's, because terminals break lines after the last column."""
         return self._now()[0] - 1
 
     @property
@@ -131,7 +131,7 @@ class Painter:
     # -- within a frame ------------------------------------------------------------------------------------------
 
     def _change(self, rows: Sequence[_Painted], final: int, out: list[str], *, is_resized: bool) -> None:
-        """Replace the live rows by ``rows`` from the first on; the first ``final`` of these are final.
+        """Replace the live rows by ``rows``, beginning with the first one. The first ``final`` rows are final.
 
         After a resize, the end of a broken live row may be below them.
         """
@@ -149,7 +149,7 @@ class Painter:
                 self._column = -1
                 continue
             is_at_begin = self._go_to(number, out, len(old))
-            # Erase first: a terminal that gets wider would join a line that it broke with the next one.
+            # Erase first: a terminal that gets wider would join a broken line with the line below it.
             out.append(row.text if number >= len(old) else f"{_LINE if is_at_begin else _BEGIN_LINE}{row.text}")
             self._column = -1
         if is_resized or len(old) > len(rows):

@@ -34,7 +34,7 @@ class Picker(Protocol):
 
 
 def pick(picker: Picker) -> Outcome:
-    """Show the picker on the whole terminal until it ends. Raises what its work raises. A closed terminal counts as "leave"."""
+    """Show the picker on the whole terminal until it ends. Raises exceptions of its work. A closed terminal counts as "leave"."""
     from prompt_toolkit.application import Application
     from prompt_toolkit.layout import FormattedTextControl, Layout, Window
     from prompt_toolkit.styles import Style
