@@ -2,8 +2,8 @@
 
 ``app`` turns a command line into an exit code. ``commands`` has a module for each subcommand; ``options`` and ``offer`` hold what
 they share; ``hidden`` keeps other processes from reading this one. The chat is in ``conversation``; ``commands.chat`` gives it
-the commands of ``slash`` (with ``words``, ``session_commands``, ``switching``). It uses ``attaching`` and ``own_command`` (with
-``beside``), ``complete`` (with ``filenames``) and ``terminal``. If the terminal can redraw rows, it also uses ``interactive``,
+the commands of ``slash`` (with ``words``, ``session_commands``, ``switching``). The chat uses ``attaching`` and ``own_command``
+(with ``beside``), ``complete`` (with ``filenames``) and ``terminal``. If the terminal can redraw rows, also ``interactive``,
 ``liveview`` and ``calls``, built on the rows of ``screen``. ``oneshot``, ``piped`` and ``jsonl`` run one task. ``view``,
 ``render``, ``escape``, ``trace``, ``faults``, ``logs``, ``images`` and ``explained`` format all other output. ``ask`` shows
 approval requests at the terminal; ``answering`` and ``parked`` handle parked ones. Each other module serves one command.
@@ -55,7 +55,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _failed(error: Exception, words: list[str]) -> int:
-    """Report an exception that no command expected, and return the exit code. Modules may be missing: loading may have failed."""
+    """Report an exception that no command expected, and return the exit code. This imports no module of toolcrib, because loading
+    one may be what failed.
+    """
     import os
     import sys
 

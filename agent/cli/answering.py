@@ -37,7 +37,7 @@ _MOST_TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class RequestedAnswer:
-    """The command line's answer to a ticket; "" and None for missing options. ``deny`` is the reason of a denial."""
+    """The command line's answer to a ticket; "" and None for missing options. ``deny`` is the reason for a denial."""
 
     prefix: str
     scope: str = ""
@@ -48,7 +48,7 @@ class RequestedAnswer:
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> RequestedAnswer:
-        """Read the answer from parsed options. Raises ToolcribError if they contradict each other or lack the ticket."""
+        """Read the answer from parsed options. Raises ToolcribError if the options contradict each other or name no ticket."""
         wanted = cls(args.id, args.scope, args.deny, args.uses, args.minutes, args.go_on)
         if not wanted.prefix:
             raise ToolcribError("give the ticket: toolcrib approvals answer TICKET; list tickets: toolcrib approvals")
@@ -90,7 +90,10 @@ def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) 
 
 
 async def _settle(approvals: ApprovalDesk, request: ApprovalRequest, wanted: RequestedAnswer, terminal: Terminal) -> bool:
-    """Record the answer. Return whether it was accepted. Raises EOFError and KeyboardInterrupt if the user gives none."""
+    """Record the answer. Return False if it was refused, because the ticket was settled meanwhile.
+
+    Raises EOFError and KeyboardInterrupt if the user gives no answer, and ToolcribError after too many invalid answers.
+    """
     ticket = request.record.ticket
     said = _said(ticket, wanted)
     if said is not None:

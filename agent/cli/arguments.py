@@ -18,7 +18,7 @@ _TITLE = 60
 
 
 def offers_of(chat: Conversation) -> Mapping[str, Offers]:
-    """Return a function for each command that takes a name; it returns the names to complete."""
+    """Map each command that takes arguments to a function that returns their completions."""
 
     async def themes() -> Iterable[tuple[str, str]]:
         from agent.cli.screen.themes import NAMES
@@ -45,7 +45,7 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
         return (("accept", "carry it out"), ("edit", "change it in your editor"), ("reject", "ask for another"))
 
     async def undo() -> Iterable[tuple[str, str]]:
-        return (("turn", "the last turn's changes"), ("call", "the last call's changes"), ("redo", "reapplies them"))
+        return (("turn", "the last turn's changes"), ("call", "the last call's changes"), ("redo", "reapply reverted changes"))
 
     async def revoked() -> Iterable[tuple[str, str]]:
         from agent.cli.format_grants import covers

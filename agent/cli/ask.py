@@ -86,7 +86,7 @@ class KeyReader(LineReader, Protocol):
         see OneKey.
 
         A character is returned as itself; other keys are ``enter``, ``left``, ``right``, ``up`` and ``down``; ``pasted`` means
-        that several keys arrived at once; these never count. Other names are ignored. Keys count only after the first pause in
+        that several keys arrived at once; these never count. Callers ignore other names. Keys count only after the first pause in
         the typing since the prompt appeared: keys typed before were not meant for the prompt. Raises EOFError and
         KeyboardInterrupt.
         """
@@ -130,7 +130,7 @@ class TerminalAsker:
         turn: Callable[[], AbstractAsyncContextManager[None]] | None = None,
         place: Callable[[SuspendTicket], str] | None = None,
     ) -> None:
-        """``interrupt`` is called on Ctrl-C, so that the run that asked ends too. ``turn`` is entered for each question.
+        """``interrupt`` is called on Ctrl-C, so that the run that asked ends too. Each question is asked inside ``turn()``.
         ``place`` returns which call of a reply a ticket is about, such as "call 2 of 3", "" for a single call.
         """
         self._place_of = place

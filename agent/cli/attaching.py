@@ -141,7 +141,9 @@ async def _found(environment: Environment, named: str) -> tuple[Environment, str
 
 
 def _dropped(paths: Sequence[str]) -> Image | None:
-    """Return the image at one of the paths on this machine: if commands run elsewhere, a dropped file exists only here."""
+    """Return the image at one of the paths on this machine, or None. If commands run elsewhere, a file that the user drops into
+    the terminal exists only here.
+    """
     for path in map(Path, paths):
         if path.is_absolute() and path.is_file():
             return Image.from_file(path)

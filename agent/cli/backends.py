@@ -1,4 +1,4 @@
-"""Tables of `toolcrib env`: backends, running containers of toolcrib, folders left behind."""
+"""Tables of `toolcrib env`: backends, their trials, and toolcrib's containers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class RunningContainer:
 
 @dataclass(frozen=True, slots=True)
 class RunningContainers:
-    """Running containers. ``faults`` maps each configured engine that failed to the reason."""
+    """Containers of toolcrib. ``faults`` has the reason for each configured engine that failed."""
 
     running: Sequence[RunningContainer]
     faults: Mapping[str, str]
 
 
 def find_containers(crib: Crib) -> RunningContainers:
-    """Return all containers of toolcrib on every configured engine, and on the usual engine if it answers."""
+    """Return all containers of toolcrib on every configured engine, and on the default engine if it answers."""
     boxes: list[tuple[type[Backend], OurContainer]] = []
     faults: dict[str, str] = {}
     for kind, found in crib.backends.containers():
@@ -51,7 +51,7 @@ async def _running(crib: Crib, boxes: Sequence[tuple[type[Backend], OurContainer
 
 
 async def _backend_of(crib: Crib, session_id: str) -> str:
-    """Return the name of the session's backend, or "". Containers have the whole id, so a prefix does not match."""
+    """Return the name of the session's backend, or "" if there is no session with exactly this id."""
     try:
         info = await crib.store.sessions.get(session_id)
     except ToolcribError:
@@ -120,6 +120,6 @@ def _short(seconds: float) -> str:
 
 
 def chosen(found: RunningContainers, word: str) -> list[RunningContainer]:
-    """Return the containers that the user named: by a container, a prefix of a session's id, or a backend."""
+    """Return the containers that ``word`` means: the name of a container or a backend, or the beginning of a session's id."""
     exact = [one for one in found.running if word in (one.container.name, one.backend)]
     return exact or [one for one in found.running if word and one.container.session.startswith(word)]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 async def is_yes(read_line: Callable[[str], Awaitable[str]], question: str) -> bool | None:
-    """Return True only for a typed ``yes`` or ``y``, False for the end of input, and None for Ctrl-C or Escape."""
+    """Return True for a typed ``yes`` or ``y``, False for other text or the end of input, and None for Ctrl-C or Escape."""
     try:
         return (await read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
     except Ended:

@@ -1,4 +1,4 @@
-"""Calls as rows of the chat's screen: a line each, then the important part: a diff, the last output, the list of tasks."""
+"""Calls as rows of the chat's screen: a line for each, then its important part, such as a diff or the end of the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of `toolcrib doctor`. Each yields findings; a check that raises becomes a finding too."""
+"""Checks of `toolcrib doctor`. Each yields findings; an exception that a check raises is reported as a finding."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def check_assembled(config: Config, project_dir: Path, *, offline: bool = False)
 
 
 def _in_use(crib: Crib, project_dir: Path, before: int, *, is_broken: bool, offline: bool) -> Iterator[CheckFinding]:
-    """Check everything that a session uses. ``before`` is the registry's number of problems without plugins."""
+    """Check everything that a session uses. ``before`` is the registry's number of problems before plugins were loaded."""
     from agent.cli.cron_checks import check_cron
     from agent.cli.gateway_checks import check_gateway
     from agent.cli.key_checks import check_servers
@@ -200,7 +200,7 @@ def _in_use(crib: Crib, project_dir: Path, before: int, *, is_broken: bool, offl
     if not is_broken:
         yield from guarded("jobs", lambda: check_cron(crib))
     yield from guarded("the backends", lambda: _backends(crib, project_dir, offline=offline), 180.0)
-    # after the backends, whose kinds remove their own leftovers on their engines
+    # after the backends: opening one removes the leftovers of its kind from its engine
     yield from guarded("containers", lambda: check_containers(crib.config), 60.0)
     if offline:
         what = "model servers, keys, the clock, chat platforms and backends on other hosts were not checked"
@@ -240,7 +240,7 @@ async def _first(crib: Crib) -> None:
 
 
 def check_added(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield commands of plugins that are unreachable because toolcrib has a command of that name."""
+    """Yield a finding for each command of a plugin that is unreachable because toolcrib has a command of that name."""
     from agent.cli.app import built_in
     from agent.desk.commands import SLASH_COMMANDS
 
@@ -260,7 +260,10 @@ def check_added(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def check_granted(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield platforms and users that can't open a session. Other checks find unknown names in their settings."""
+    """Yield a finding for each platform that can't open a session, with its first such user.
+
+    Call this only if name_findings found no unknown name in the settings of platforms and users.
+    """
     for platform in sorted({"cli", *crib.config.platforms}):
         for user in ("", *sorted(crib.config.users)):
             try:
@@ -330,8 +333,8 @@ def _backends(crib: Crib, project_dir: Path, *, offline: bool) -> Iterator[Check
 
 
 def _model(crib: Crib) -> Iterator[CheckFinding]:
-    """Check whether the configured model's server answers, and find out how the model calls tools. The server is asked about
-    that at most once an hour.
+    """Check whether the configured model's server answers, and find out how the model calls tools. The answer
+    to the second question is cached for an hour.
     """
     from agent.cli.key_checks import blank_keys
     from agent.model_choice.call_style import choose_calling, is_hosted

@@ -58,7 +58,9 @@ _MOST = 50
 
 
 _PLAIN = Regex(r"[\w.:/@+-]+", re.ASCII)
-"""A name that no shell expands: bash expands the words of a completion list, and model names come from a server."""
+"""A name without characters that a shell expands. bash expands the words of a completion list, and a model server could list a
+model named ``$(command)``.
+"""
 
 
 def names_of(kind: str, args: argparse.Namespace) -> list[str]:

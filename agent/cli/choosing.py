@@ -56,7 +56,7 @@ def offered(ticket: SuspendTicket) -> list[str]:
 
 
 def covers_of(ticket: SuspendTicket) -> Mapping[str, Any]:
-    """Return what an approval covers, by scope. The session of a delegate belongs to the delegate alone, and ends with it."""
+    """Return what an approval covers, by scope. For a delegate, "in this session" is worded as "until the delegate ends"."""
     covers = ticket.parameters.get("covers") or {}
     if "delegate" not in ticket.parameters:
         return covers

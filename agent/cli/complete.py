@@ -41,7 +41,7 @@ class LineCompleter(Completer):
         self._offers = offers or {}
 
     async def get_completions_async(self, document: Document, complete_event: CompleteEvent) -> AsyncGenerator[Completion, None]:
-        """Yield completions, found in a thread: a slow disk must not delay typed keys."""
+        """Yield completions. File names are found in a thread: a slow disk must not delay typed keys."""
         word, space, begun = document.text_before_cursor.partition(" ")
         if space and (offer := self._offers.get(word)) is not None:
             for name, about in await offer():

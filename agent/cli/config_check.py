@@ -43,7 +43,7 @@ def config_faults(file: Path | None, profile: str | None, project_dir: Path) -> 
 
 
 def refuse_bad_rules(file: Path | None, parts: Sequence[str], value: object) -> None:
-    """Raise ConfigError if the new value of a key would add a faulty rule, since nothing would start with it."""
+    """Raise ConfigError if the new value of a key would add a faulty rule, since no session would start with it."""
     if "approval" not in parts and parts[0] != "profiles":
         return
     from agent.config import load_config, preview

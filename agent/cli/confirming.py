@@ -71,7 +71,9 @@ def ask(config: Config, changes: Sequence[Any], terminal: Any) -> bool:
 
 
 def set_as_person(path: Path | None, parts: Sequence[str], value: Any) -> bool:
-    """Set a key of the file, see agent.config.set_value; at a terminal this confirms it. Return whether it is confirmed."""
+    """Set a key of the file, see agent.config.set_value. At a terminal this confirms the key. Return False if the key still needs
+    a confirmation.
+    """
     from agent.config import set_value
 
     set_value(path, parts, value)
@@ -79,7 +81,7 @@ def set_as_person(path: Path | None, parts: Sequence[str], value: Any) -> bool:
 
 
 def unset_as_person(path: Path | None, parts: Sequence[str]) -> bool:
-    """Remove a key from the file. Return whether that is confirmed, see ``set_as_person``."""
+    """Remove a key from the file. Return False if that still needs confirmation, see ``set_as_person``."""
     from agent.config import unset_value
 
     unset_value(path, parts)
@@ -89,7 +91,7 @@ def unset_as_person(path: Path | None, parts: Sequence[str]) -> bool:
 def set_all_as_person(path: Path | None, values: Sequence[tuple[Sequence[str], Any]], *, first: bool) -> bool:
     """Set or remove keys of the file, all at once; see agent.config.set_values and ``set_as_person``.
 
-    ``first``: when the command began, no configuration had been confirmed yet; then the keys need no terminal.
+    ``first``: when the command began, no configuration had been confirmed yet. The keys then need no confirmation.
     """
     from agent.config import set_values
     from agent.policy.confirmation import agreed_by_setting

@@ -68,8 +68,7 @@ class Conversation:
         self.beside: list[Beside] = []
         """Context for the next message to a model."""
         self._steering: dict[str, tuple[str, list[Beside], list[Image]]] = {}
-        """Steering messages by their final text: the text that the user typed, and the context and images attached before it.
-        """
+        """Final text of a steering message -> the text that the user typed, and the context and images attached before that."""
         self.edited_plan = ("", "")
         """A plan of the model, and the user's version of it; see agent.cli.planning."""
         self.cost: float | None = None
@@ -134,7 +133,7 @@ class Conversation:
                 return await work()
 
     async def next_mode(self) -> str:
-        """Switch to the next mode (plan is followed by default, or by cautious if configured). Raises as ``set_mode``."""
+        """Switch to the next mode (after plan, ``approval.mode`` if that is cautious, else default). Raises as ``set_mode``."""
         from tools.approval.modes import mode_after
 
         return await self.set_mode(mode_after(self.session.mode.now, self.session.config.approval.mode))
@@ -149,7 +148,7 @@ class Conversation:
             await self._tracer.set_up(session.prompt.text() if session.model else "", session.model)
 
     def _name_instructions(self, session: Session) -> None:
-        """Print the names of the project's instruction files in the prompt, unless these were printed last."""
+        """Print the names of the project's instruction files in the prompt, unless the same names were printed last."""
         files = describe_files(session.prompt.surroundings.files) if session.model else ""
         if files and files != self._told:
             self.screen.print_note(one_line(files))
@@ -272,12 +271,12 @@ class Conversation:
             self._tell(error)
 
     async def go_on(self) -> None:
-        """Continue a run that was parked, or whose process ended during a question. The user answers here."""
+        """Continue a run that was parked, or whose process ended during a question. The chat asks the user its open questions."""
         if await self.session.waits_for_answers():
             await self._watch(lambda watch: self.session.advance(watch))
 
     async def steer(self, text: str, typed: str | None = None) -> None:
-        """Deliver a message to the current run, with its next results. ``typed``: as in ``say``."""
+        """Deliver a message to the current run, with the next results of its calls. ``typed``: as in ``say``."""
         typed = text if typed is None else typed
         before = typed, list(self.beside), list(self.images)
         text = await self._with_files(text, typed)

@@ -48,8 +48,8 @@ def _named(found: Sequence[BackgroundDelegate], named: str) -> Sequence[Backgrou
 
 
 async def may_end(chat: Conversation, doing: str) -> bool:
-    """Return whether the session may be closed. If background delegates run, which would end with it, ask the user. ``doing``
-    names the user's action, such as ``leaving``.
+    """Return whether the session may be closed. Ask the user if background delegates are running: they would end with it.
+    ``doing`` names the user's action, such as ``leaving``.
     """
     found = chat.session.delegates.at_work
     if not found:

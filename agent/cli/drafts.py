@@ -43,7 +43,10 @@ class KeptDraft:
         return text
 
     def left_here(self) -> str:
-        """Return the session of this folder's latest draft whose process has ended, or "". Each draft is returned once."""
+        """Return the session with the latest draft in this folder, "" if there is none. Ignore drafts of running processes.
+
+        Each session is returned only once.
+        """
         found: list[tuple[float, str, Path]] = []
         for mark in self._folder.glob(f"{self._marks}*") if self._folder is not None and self._marks else ():
             pid, session = mark.name.removeprefix(self._marks), _text_of(mark)

@@ -16,7 +16,7 @@ def exact(text: str) -> str:
 
 
 def tame(text: str) -> str:
-    """Return the text for output: characters that reorder text and control characters, except newline and tab, are escaped."""
+    """Return the text for output, with escaped control characters, except newline and tab, and escaped reordering marks."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(written(char) if _acts(char) else char for char in text)

@@ -47,7 +47,7 @@ ToolErrors.
 
 
 class NoRunToContinue(ToolcribError):
-    """The session's last run has ended."""
+    """The session's last run has ended, so there is nothing to continue."""
 
 
 def kind_of(error: ToolcribError) -> str:

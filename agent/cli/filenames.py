@@ -43,7 +43,7 @@ class FileNames:
         return found[:MOST]
 
     def _known(self, folder: str) -> Sequence[str] | None:
-        """Return the files below the folder that git does not ignore, or None if git does not answer in time."""
+        """Return the files below the folder that git does not ignore, or None if git does not list them, see ``_listed``."""
         now = time.monotonic()
         if folder != self._of or now > self._until:
             self._names = _listed(folder)
@@ -52,7 +52,7 @@ class FileNames:
 
 
 def _entries(folder: str, above: str, part: str, known: Sequence[str] | None) -> Iterator[str]:
-    base = os.path.join(folder, os.path.expanduser(above))  # noqa: PTH111, PTH118 - as it was typed, for others to open
+    base = os.path.join(folder, os.path.expanduser(above))  # noqa: PTH111, PTH118 - pathlib would change the typed path
     inside = _within(base, folder)
     shown = None if known is None or inside is None else _tops(known, inside)
     try:
@@ -81,8 +81,8 @@ def _tops(known: Sequence[str], inside: str) -> set[str] | None:
 
 
 def _listed(folder: str) -> Sequence[str] | None:
-    """Return the files below a folder that git lists, including untracked files. No program that the repository configures
-    runs.
+    """Return the files below a folder that git lists, including untracked files. Return None if there are none or too many, if
+    the folder is in no repository, or if git is slow. No program that the repository configures runs.
     """
     import subprocess
 

@@ -26,8 +26,8 @@ _ANYBODY = "*"
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """State of a platform: its reported status, the roles that users have, the number of users, the account and the process that
-    holds it, why it can't connect, and its shortcomings.
+    """State of a platform: its reported status, the roles that users have, the number of users, its account, the process that
+    holds the account, why the platform can't connect, and its shortcomings.
     """
 
     name: str
@@ -72,7 +72,7 @@ async def _connected(
     crib: Crib, name: str, config: PlatformConfig, *, account: str | None
 ) -> tuple[str, str, Sequence[tuple[str, str]]]:
     """Return the platform's account, why it can't connect (or ""), and its shortcomings. No message is received. If a gateway
-    runs ``account``, no connection is made.
+    already runs the platform, with ``account``, no connection is made.
     """
     from agent.plugin_host.lifecycle import STOP_SECONDS, guarded
 
@@ -142,7 +142,7 @@ def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
 
 
 def _life(seen: _Seen) -> Iterator[CheckFinding]:
-    """Yield platforms that can't connect, and processes that died, or that hold an account but no longer report."""
+    """Yield whether the platform can connect, and whether its gateway runs, died, or holds the account without reporting."""
     name, told = seen.name, seen.told
     since = lasted(time.time() - float(told.get("at", 0.0)))
     if told["is_fresh"] and told.get("problem"):
@@ -189,7 +189,7 @@ def _approvers(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
 
 
 def _misnamed(config: Config) -> Iterator[CheckFinding]:
-    """Yield names of findings that are likely misspelt. Not every name is known, because plugins have findings of their own."""
+    """Yield likely misspelt names of rules in gateway.approvers. Other unknown names may be right: plugins define rules too."""
     from tools.judge.rules import all_rules
 
     keys = {rule.key for rule in all_rules()} | {rule.key for rule in config.approval.rules}

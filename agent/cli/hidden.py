@@ -2,8 +2,8 @@
 
 On Linux a process can read the memory, the open files and the initial environment of other processes of the same user; the
 environment contains the keys of model servers. Other processes can't read a process that is not dumpable. The memory of the
-initial environment is also wiped, because root can read it anyway, and because a process starts as dumpable. ``os.environ`` and
-libc keep their copies.
+initial environment is also wiped, because root could still read it, and because a process is dumpable when it starts.
+``os.environ`` and libc keep their copies.
 
 Only the command line does this. A program that embeds toolcrib decides for itself.
 """

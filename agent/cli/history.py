@@ -24,7 +24,7 @@ _PREVIEW = 200
 
 
 async def story(store: Store, info: SessionInfo) -> list[str]:
-    """Return lines for a terminal. They are not redacted yet."""
+    """Return the history of a session as lines for a terminal. The caller must redact them."""
     known, audit = await store.ledger.calls(info.id), await store.audit.entries(info.id)
     before = await _taken_over(store, info)
     imported = IMPORTED in info.place
@@ -32,7 +32,7 @@ async def story(store: Store, info: SessionInfo) -> list[str]:
 
 
 async def _taken_over(store: Store, info: SessionInfo) -> Mapping[str, tuple[str, CallRecord]]:
-    """Return calls of the sessions that this one was forked from: call id -> the nearest session with it, and its record."""
+    """Return calls of the sessions that this one was forked from: id -> the nearest session with the call, and its record."""
     found: dict[str, tuple[str, CallRecord]] = {}
     seen, here = {info.id}, info
     while not is_delegate(here) and (parent := here.parent) and parent not in seen:
@@ -81,7 +81,9 @@ def _lines(
 
 
 def _elsewhere(call: Mapping[str, Any], found: tuple[str, CallRecord] | None) -> Iterator[str]:
-    """Yield lines about a call that a fork took over. If its session is no longer stored, only the call itself is shown."""
+    """Yield lines about a call that a fork took over. ``found`` is None if the call's session is no longer
+    stored; then only the call itself is shown.
+    """
     yield _head(call["name"], call["args"])
     if found is not None:
         yield f"    ran in {tame(found[0][:ID_CHARS])}: {found[1].status.value}"

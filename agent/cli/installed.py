@@ -1,4 +1,4 @@
-"""Compare the installed files with the released ones. Other distributions may install a ``tools`` or ``toolsets.py`` too."""
+"""Compare the installed files with the released ones: another distribution may install its own ``tools`` over toolcrib's."""
 
 from __future__ import annotations
 

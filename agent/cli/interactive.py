@@ -75,7 +75,7 @@ class InteractiveChat:
         self.questions = Questions(self.board, self.view, self.keyboard, display.bell, self._declined, notifies)
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
-        """Messages that wait for their turn; a large paste in them is a label."""
+        """Messages that wait for their turn. A label stands for each large paste in them."""
         self._came = asyncio.Event()
         self.is_working = True
         """True while something runs, and initially. A line that is sent in this time waits for its turn."""
@@ -95,7 +95,7 @@ class InteractiveChat:
     # -- the chat ------------------------------------------------------------------------------------------------
 
     async def run(self, conversation: Conversation, begin: Callable[[], Awaitable[None]]) -> None:
-        """Chat until the user leaves, after ``begin``. Raises Ended, or KeyboardInterrupt if a turn hangs."""
+        """Chat until the user leaves, after ``begin``. Raises Ended, or KeyboardInterrupt if they leave a turn that hangs."""
         self._conversation, self._loop = conversation, asyncio.get_running_loop()
         conversation.reader = self
         work = asyncio.create_task(self._work(begin))

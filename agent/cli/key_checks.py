@@ -51,7 +51,7 @@ def check_keys(config: Config, plugins: Plugins) -> Iterator[CheckFinding]:
         if server.target is None or endpoint is None or not endpoint.base_url:
             continue
         if endpoint.key_env is None and is_hosted(endpoint):
-            continue  # the server would refuse
+            continue  # the server would refuse a request without a key
         try:
             answer = run_async(_ask(server, endpoint, environ))
         except Exception as error:  # noqa: BLE001 - a failing server must not keep the others from being checked
@@ -131,7 +131,7 @@ def _clock(config: Config, plugins: Plugins, endpoint: Endpoint, answer: ServerA
 def _clock_repair(config: Config, plugins: Plugins) -> Repair | None:
     from agent.cli.program_checks import install
 
-    if os.geteuid() != 0 or not shutil.which("timedatectl"):  # others are asked for a password
+    if os.geteuid() != 0 or not shutil.which("timedatectl"):  # only root needs no password
         return None
     words = ["timedatectl", "set-ntp", "true"]
     loses = "the machine's clock is set, which takes a while"

@@ -31,8 +31,8 @@ class SingleKeys:
     async def press(self) -> str:
         """Return the next key: a character, or enter, left, right, up or down. Raises EOFError and KeyboardInterrupt.
 
-        Keys that arrive together were pasted, and a letter followed by another key begins a text. Such keys, and all that
-        follow without a pause, are discarded, and PASTED is returned.
+        Keys that arrive together were pasted, and a letter followed by another key than Enter begins a text. Such keys, and
+        all that follow without a pause, are discarded, and PASTED is returned.
         """
         while True:
             keys = await self._next(None) or ["c-d"]

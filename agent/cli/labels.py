@@ -35,7 +35,7 @@ def title_from(words: str) -> str:
 
 
 def tag_from(word: str) -> str:
-    """Return a tag as it is stored, without the # of lists. Raises ToolcribError if it is not a valid tag."""
+    """Return a tag as it is stored, without the # that lists show. Raises ToolcribError if it is not a valid tag."""
     word = word.removeprefix("#")
     if not _TAG.fullmatch(word):
         raise ToolcribError(

@@ -91,7 +91,7 @@ def _unlink(store: Path) -> Iterator[str]:
 
 
 def check_containers(config: Config) -> Iterator[CheckFinding]:
-    """Yield findings about containers on the configured engines, and on the usual one if it answers."""
+    """Yield findings about containers on the configured engines, and on the default engine if it answers."""
     from agent.backends import Backends
 
     for kind, containers in Backends(config, ()).containers():

@@ -1,4 +1,4 @@
-"""A run on the chat's own screen as it happens: final rows move up, the others are live."""
+"""A run on the chat's own screen as it happens: final rows move up, and the rows below them still change."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _KEPT = 200
 """Maximum number of items that can be shown in full."""
 _MOST_THOUGHT = 200_000
 _LIVE_SHARE, _LEAST_LIVE = 4, 4
-"""A text has at most rows / _LIVE_SHARE live rows, or _LEAST_LIVE if that is more. If the screen shrinks, they still fit."""
+"""A text has at most rows / _LIVE_SHARE live rows, or _LEAST_LIVE if that is more, so that they fit if the screen shrinks."""
 
 
 class _Running:
-    """A running call, number ``place`` of its reply. ``asked`` is the time in seconds that the user took to answer about it."""
+    """A running call, number ``place`` of its reply. ``asked`` is the time that the user took to answer questions about it."""
 
     def __init__(self, call: ToolCall, display: ToolDisplay, begin: float, place: int) -> None:
         self.call = call
@@ -67,9 +67,9 @@ class _Running:
         self.output: list[str] = []
         self.progress: ToolProgressed | None = None
         self.ended: float | None = None
-        """Time when the call reported its end. Calls that run in parallel are finished together."""
+        """Time when the call reported its end. Its result follows when all calls that run in parallel have ended."""
         self.shows: dict[str, Json] = {}
-        """Other activities of the call by name."""
+        """The call's activities by name, except its output and its diff."""
         self.differs: str | None = None
 
     def seconds(self, now: float) -> float:

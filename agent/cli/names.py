@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def name_findings(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield each unknown name with its file, line and key, the known names, and the nearest one."""
+    """Yield a finding for each unknown name, with its file, line and key, the known names, and the nearest one."""
     yield from _unknown_places(crib)
     yield from _unknown_toolsets(crib)
     yield from _unknown_tools(crib)
 
 
 def _unknown_places(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield unknown backends, providers and platforms."""
+    """Yield findings about unknown backends, providers and platforms."""
     from agent.providers.factory import check_name
 
     config = crib.config
@@ -73,12 +73,12 @@ def _unknown_toolsets(crib: Crib) -> Iterator[CheckFinding]:
                 crib.catalog.resolve(name)
             except ToolsetError as error:
                 if name not in broken:
-                    fix = f"fix {config.path}; until then its sessions cannot be opened"
+                    fix = f"fix {config.path}; until then sessions with this setting cannot be opened"
                     yield CheckFinding("names.toolset", "wrong", f"{config.origin(key)}: {key}: {error}", fix)
 
 
 def _unknown_tools(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield lists and rules that name unknown tools, which are probably misspelt."""
+    """Yield findings about unknown tools in lists and rules, and about rules that test unknown arguments."""
     config, known = crib.config, crib.registry.names()
     lists: dict[str, Sequence[str]] = {"tools.disabled": config.tools.disabled}
     lists |= {f"platforms.{name}.disabled_tools": one.disabled_tools for name, one in config.platforms.items()}

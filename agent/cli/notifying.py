@@ -1,4 +1,4 @@
-"""Notify a user who is not at the terminal of a waiting question: through the terminal, or by running the user's command."""
+"""Notify a user who is away that a question waits: through the terminal, or by running the user's command."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def no_model(command: str) -> ConfigError:
 
 
 def offers(command: str, ports: Mapping[int, str] | None = None, *, seconds: float = _PATIENCE) -> list[str]:
-    """Return lines about the model servers on loopback that answer in ``seconds``; returns almost at once if none listens."""
+    """Return lines about the model servers on loopback that answer in ``seconds``. Return almost at once if none listens."""
     from agent.providers.discover import PORTS, find_local_servers
 
     named = PORTS if ports is None else ports

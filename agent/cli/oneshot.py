@@ -92,8 +92,8 @@ class Fan:
 
     @contextmanager
     def heeding_the_reader(self) -> Iterator[None]:
-        """Notice at once that the reader of a pipe is gone. Writing would notice it too late: the answer is written only at the
-        end.
+        """Interrupt the run as soon as the reader of the output pipe is gone. Writing would notice that too late: the answer is
+        written only at the end.
         """
         out = _piped_output()
         if out is None:
@@ -185,7 +185,7 @@ class TaskRun:
         if session.scope.cancelled:
             return self._outcome("interrupted", "")
         with fan.heeding_the_reader():
-            if task:  # a program that reads the session's id may kill this process and continue the task elsewhere
+            if task:  # ``started`` prints the session's id only when another process could continue the task
                 result: RunResult | None = await session.ask(task, self._images, emit=fan, said=lambda: started(session.model))
             else:
                 result = await session.advance(fan)

@@ -73,7 +73,7 @@ def fitted(text: str, columns: int) -> str:
 
 
 def _chosen(what: str) -> str:
-    """Return the error about an argument. If it must be one of a few words, the nearest of them comes first."""
+    """Return the error about an argument. If the argument must be one of a few words, suggest the nearest one first."""
     choice = _CHOICE.fullmatch(what)
     if choice is None:
         return what

@@ -1,4 +1,4 @@
-"""``/plan``: switch to plan mode, and accept, edit or reject the plan that ends it."""
+"""``/plan``: switch to plan mode, and accept, edit or reject the model's plan."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def _accept(chat: Conversation, plan: str, wanted: str) -> None:
 
 
 async def _edit(chat: Conversation, plan: str) -> None:
-    """Open the plan in the user's editor. The edited plan is used until the model answers again."""
+    """Open the plan in the user's editor. ``/plan accept`` sends the edited plan, unless the model has answered since."""
     if chat.reader is None:
         raise ToolcribError("no editor can be started here; write what to change as a message")
     before, edited = chat.edited_plan

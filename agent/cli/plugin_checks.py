@@ -38,7 +38,7 @@ def check_plugins(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def _idle(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield configured platforms that no gateway would serve, because their plugin is not enabled."""
+    """Yield findings about configured platforms that no gateway would serve, because their plugin is not enabled."""
     from agent.plugin_host.plugins import discover
 
     lacking = set(crib.config.platforms) - set(crib.platforms)

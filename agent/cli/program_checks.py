@@ -93,7 +93,7 @@ def _missing(program: _Program) -> CheckFinding:
     is_root = os.geteuid() == 0
     line = shlex.join(words if is_root or manager is _BREW else ["sudo", *words])
     repair = None
-    if shutil.which(manager.name) and (is_root or manager is _BREW):  # others are asked for a password
+    if shutil.which(manager.name) and (is_root or manager is _BREW):  # no password is needed
         repair = Repair(line, lambda: install(words), check_programs, loses="packages of this system change", is_outside=True)
     return CheckFinding(name, program.level, program.without, f"{fix}: {line}", repair)
 

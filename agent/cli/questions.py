@@ -58,7 +58,7 @@ class Questions:
         call_id = _call_shown(ticket)
         self._view.asking(call_id, begins=True)
         try:
-            self._board.changed()  # the open question shows how many there are
+            self._board.changed()  # the open question shows how many questions wait
             return await self._asker(ticket, ctx)
         finally:
             self._view.asking(call_id, begins=False)
@@ -76,7 +76,7 @@ class Questions:
             return await is_yes(self._reader.read_line, question)
 
     async def pick(self, picker: ListPicker) -> str | None:
-        """Return the value that the user picks from a list, or None. Questions wait until then."""
+        """Return the value that the user picks from a list, or None. Questions wait until the list is closed."""
         async with self._asking:
             return await self._keyboard.pick(picker)
 

@@ -26,7 +26,7 @@ def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
 
 
 def refuse_inside(ticket: SuspendTicket) -> Answer:
-    """Deny: a session's command started this process, so it may control the terminal and answer by itself."""
+    """Deny: a session's command started this process, so the command may control the terminal and type the answer."""
     reason = (
         f"{ticket.message}\nThis needs a user's answer, but toolcrib was started by a command of a session, which cannot approve"
         " calls. Run it in your own terminal."

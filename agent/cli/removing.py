@@ -52,8 +52,8 @@ async def delete(crib: Crib, args: argparse.Namespace) -> int:
     print(f"deleted: {_count(len(deleted))}")
     for name in kept:
         print(
-            f"{name[:ID_CHARS]} was kept: it is running, or something waits for it. List requests: toolcrib approvals;"
-            " a message that came from its chat waits until the gateway runs",
+            f"{name[:ID_CHARS]} was kept: it is running, or an approval request or a message waits for it. To list requests:"
+            " toolcrib approvals. Messages from a chat wait until the gateway runs",
             file=sys.stderr,
         )
     if copies:

@@ -172,7 +172,7 @@ def _short(value: Any) -> str:
 
 
 class Screen:
-    """Plain output of a chat: results on stdout; lines about them also on stdout at a terminal, else on stderr.
+    """Plain output of a chat: results on stdout; lines about calls also on stdout at a terminal, else on stderr.
 
     For pipes, files and terminals that can't redraw; agent.cli.liveview has the screen for other terminals. ``words`` replaces
     each emoji by a word, for a screen reader.
@@ -255,7 +255,7 @@ def table(
 
     On a narrow terminal the ``spare`` columns are dropped, in the order given; then cells are cut, those of the ``whole`` columns
     last. The first column is never cut. With ``wrap`` the last column is wrapped instead of cut, for cells with advice. With
-    ``below`` its cells, except the heading, move to lines of their own on a narrow terminal.
+    ``below`` the cells of the last column, except its heading, move to lines of their own on a narrow terminal.
     """
     if not rows:
         return

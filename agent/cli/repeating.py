@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class EarlierOutput:
-    """Events of an unfinished run: its ``turn`` if that has no complete reply yet, and calls that began or ended."""
+    """Events of an unfinished run that an earlier process may have printed. ``turn`` is the number of the turn whose reply is
+    incomplete, 0 for none; ``begun`` and ``ended`` are the ids of calls that began and ended.
+    """
 
     turn: int = 0
     begun: set[str] = field(default_factory=set)

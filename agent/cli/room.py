@@ -18,11 +18,11 @@ _OFFER = """\
   /new       an empty session
   /export    a file with all of it
   /model     a larger model"""
-"""The lines have less than 40 columns, so that a narrow terminal does not wrap them within a word."""
+"""The lines have fewer than 40 columns, so that a narrow terminal does not wrap them within a word."""
 
 
 _NEAR = 0.85
-"""Part of compression.threshold that must be reached before a note announces the compression."""
+"""A note announces a compression when the context reaches this share of compression.threshold."""
 
 
 def offer(full: str, *, compress: bool = True) -> str:
@@ -60,7 +60,7 @@ async def soon_compressed(session: Session) -> str | None:
 
 
 def context_lines(used: ContextUse, model: str, reader: ItemReader | None) -> list[str]:
-    """Return the output of /context, in lines of less than 40 columns unless a name or detail is long."""
+    """Return the output of /context, in lines of fewer than 40 columns unless a name or detail is long."""
     width = max((len(part.name) for part in used.parts), default=0)
     digits = len(f"{used.estimated:,}")
     lines = [f"estimated, at {BYTES_A_TOKEN} bytes a token:"]
