@@ -281,7 +281,7 @@ class Agent:
         return await self.session.answer(Answer(ticket, payload=payload, by=by, at=time.time()))
 
     async def resume_run(self) -> RunResult | None:
-        """Continue a run that was parked or left by an ended process. Return its result, or None if there is no such run."""
+        """Continue a parked run, or one that a process left unfinished. Return its result, or None if there is no such run."""
         outcomes: list[RunResult | Exception] = []
         await self._noted(self._advanced(outcomes))
         first = outcomes[0] if outcomes else None  # the outcomes of waiting messages follow
@@ -329,7 +329,7 @@ class Agent:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Interrupt running requests, and close the connection and the store."""
+        """Interrupt running requests, then close the session, its connections and the store."""
         self._closed = True
         await self._answered()
         await self.session.close()

@@ -69,7 +69,7 @@ class Backend:
 
     @property
     def row(self) -> BackendRow:
-        """Return the row of its kind."""
+        """Return the row of the backend's kind."""
         return row_of(self.kind)
 
     @property
@@ -134,7 +134,7 @@ class Backend:
         return f"not tried; to try it: toolcrib env test {self.name}"
 
     def offers(self) -> tuple[str, ...]:
-        """Return possible values of its required setting, from the service that lists them. Raises EnvironmentFailed."""
+        """Return possible values of the backend's required setting, which a service lists. Raises EnvironmentFailed."""
         return ()
 
     def open(self, opening: BackendOpening) -> Environment:

@@ -32,7 +32,7 @@ class ContainerBackend(Backend):
 
     @property
     def target(self) -> str:
-        """Return the engine as the target."""
+        """Return the kind and the address of the engine."""
         return f"{self.kind}:{self.engine}"
 
     @property
@@ -74,7 +74,7 @@ class ContainerBackend(Backend):
         return admin.images(self.options["host"])
 
     def shell(self, opener: Opener, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
-        """Run a shell in a session's container, or else in a new one, which is removed afterwards."""
+        """Run a shell in ``container``, a session's, or else in a new one, which is removed afterwards."""
         from tools.environments.docker.person import person_shell
 
         host = self.options["host"]

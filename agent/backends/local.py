@@ -105,7 +105,7 @@ class LocalBackend(Backend):
         return open_environment(self.kind, cwd=opening.start, own=opening.own, env=env, **options, **self._sandbox(opening))
 
     def _sandbox(self, opening: BackendOpening) -> dict[str, Any]:
-        """Return the options of the strongest sandbox that works, up to ``sandbox.mode``. Raises EnvironmentFailed."""
+        """Return the options of the strongest sandbox that works, up to ``sandbox.mode``, or {}. Raises EnvironmentFailed."""
         mode, settings = self.held, self._settings
         if settings is None or mode == "none":
             return {}

@@ -19,13 +19,13 @@ class SshBackend(Backend):
 
     @property
     def target(self) -> str:
-        """Return the account, the host and the port."""
+        """Return the kind, the account, the host and the port."""
         user, port = self.options["user"], self.options["port"]
         return f"{self.kind}:{user}@{self.options['host']}:{port}".replace(":@", ":").removesuffix(":0")
 
     @property
     def shown(self) -> str:
-        """Return the host, for users."""
+        """Return the account, the host and the port, for users."""
         return self._address or "no host"
 
     @property

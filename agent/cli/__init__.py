@@ -1,12 +1,13 @@
 """The command ``toolcrib``.
 
-``app`` turns a command line into an exit code. ``commands`` has a module for each subcommand; ``options`` and ``offer`` hold what
-they share; ``hidden`` keeps other processes from reading this one. The chat is in ``conversation``; ``commands.chat`` gives it
-the commands of ``slash`` (with ``words``, ``session_commands``, ``switching``). The chat uses ``attaching`` and ``own_command``
-(with ``beside``), ``complete`` (with ``filenames``) and ``terminal``. If the terminal can redraw rows, also ``interactive``,
-``liveview`` and ``calls``, built on the rows of ``screen``. ``oneshot``, ``piped`` and ``jsonl`` run one task. ``view``,
-``render``, ``escape``, ``trace``, ``faults``, ``logs``, ``images`` and ``explained`` format all other output. ``ask`` shows
-approval requests at the terminal; ``answering`` and ``parked`` handle parked ones. Each other module serves one command.
+``app`` turns a command line into an exit code. ``commands`` has a module for each subcommand; ``options`` and ``offer`` have
+what several of them share; ``hidden`` keeps other processes from reading this one. The chat is in ``conversation``;
+``commands.chat`` gives it the commands of ``slash`` (with ``words``, ``session_commands``, ``switching``). The chat uses
+``attaching`` and ``own_command`` (with ``beside``), ``complete`` (with ``filenames``) and ``terminal``. If the terminal can
+redraw rows, the chat also uses ``interactive``, ``liveview`` and ``calls``, built on the rows of ``screen``. ``oneshot``,
+``piped`` and ``jsonl`` run one task. ``view``, ``render``, ``escape``, ``trace``, ``faults``, ``logs``, ``images`` and
+``explained`` format all other output. ``ask`` shows approval requests at the terminal; ``answering`` and ``parked`` handle
+parked ones. Each other module serves one command.
 """
 
 from __future__ import annotations

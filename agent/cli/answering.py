@@ -160,7 +160,7 @@ def _when(at: float | None) -> str:
 
 
 def _act(crib: Crib, runner: asyncio.Runner, record: TicketRecord, *, go_on: bool) -> int:
-    """Continue the call, and its run if ``go_on``. Return the exit code."""
+    """Run the answered call, and with ``go_on`` the rest of its run, unless another process does. Return the exit code."""
     session_id = runner.run(persons_session(crib.store, record.session_id))
     if runner.run(hosted(crib.store, session_id)):
         print(f"answered; the process that runs the session {session_id[:12]} continues", file=sys.stderr)

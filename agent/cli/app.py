@@ -70,7 +70,7 @@ exit codes: 0 done, 1 failed, 2 wrong command line, name or configuration (nothi
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return the exit code: 0 done, 1 failed, 2 a wrong command line or configuration, 130
-    interrupted, 141 if the reader of the output is gone. Commands may have others.
+    interrupted, 141 if the reader of the output is gone. Commands may have other codes.
     """
     prepare_streams()
     try:
@@ -135,7 +135,7 @@ def _without_output(error: OSError) -> int:
 
 
 def built_in() -> dict[str, str]:
-    """Return the module of each subcommand by its name, one for each file of agent/cli/commands."""
+    """Map the name of each subcommand to the name of its module. Each file of agent/cli/commands is a subcommand."""
     return {info.name.replace("_", "-"): f"{commands.__name__}.{info.name}" for info in iter_modules(commands.__path__)}
 
 

@@ -29,7 +29,7 @@ class ShownItem:
 
 
 def call_words(call: ToolCall, display: ToolDisplay, limit: int) -> str:
-    """Return ``💻 terminal runs ls -la``, with at most about ``limit`` characters of arguments."""
+    """Return words such as ``💻 terminal runs ls -la``, with at most about ``limit`` characters of arguments."""
     verb = f"{one_line(display.verb, 40)} " if display.verb else ""
     return f"{display.emoji or '🔧'} {one_line(call.name, 40) or '?'} {verb}{one_line(about(call, display), limit)}".rstrip()
 
@@ -39,7 +39,7 @@ _NARROW = 10
 
 
 def call_row(call: ToolCall, display: ToolDisplay, tail: Sequence[tuple[str, str]], columns: int) -> Row:
-    """Return ``💻 terminal runs ls -la  0.1 s  ok``; only the middle is shortened."""
+    """Return a row such as ``💻 terminal runs ls -la  0.1 s  ok``; only the middle is shortened."""
     name = one_line(call.name, 40) or "?"
     head = f"{display.emoji or '🔧'} {name} "
     word = f"{one_line(display.verb, 40)} "

@@ -107,7 +107,7 @@ def check_state() -> Iterator[CheckFinding]:
 
 
 def _unwritable(folder: Path) -> str:
-    """Return why a file of some size can't be written there, or "". Permissions don't show a full disk or a quota."""
+    """Return why a file of some size can't be written in the folder, or "". Permissions don't show a full disk or a quota."""
     import tempfile
 
     try:
@@ -333,8 +333,8 @@ def _backends(crib: Crib, project_dir: Path, *, offline: bool) -> Iterator[Check
 
 
 def _model(crib: Crib) -> Iterator[CheckFinding]:
-    """Check whether the configured model's server answers, and find out how the model calls tools. The answer
-    to the second question is cached for an hour.
+    """Check whether the configured model's server answers, and find out how the model calls tools. The latter
+    is cached for an hour.
     """
     from agent.cli.key_checks import blank_keys
     from agent.model_choice.call_style import choose_calling, is_hosted

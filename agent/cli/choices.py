@@ -137,7 +137,7 @@ def _documents(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _people(args: argparse.Namespace) -> Iterable[str]:
-    """Return the chat platform users who have a stored memory."""
+    """Return the users of chat platforms who have stored notes."""
     from agent.memory.files import everyone
 
     return [one.key for one in everyone() if one.key]
@@ -192,7 +192,7 @@ _NAMED: Mapping[str, str] = {
     "approval.smart.model": "models",
     "terminal.backend": "backends",
 }
-"""Keys whose values are names of a kind, with the kind."""
+"""Key of the configuration -> the kind of the names that it accepts."""
 KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
     "artifacts": _artifacts,
     "backends": _backends,

@@ -198,7 +198,7 @@ class Conversation:
         return True
 
     async def _message(self, line: str, typed: str) -> None:
-        """Send a message with the files that it names. If the user cancels, put it back into the input line."""
+        """Send a message with the files that it names. If the user cancels, put the typed text back into the input line."""
         if self.model:
             try:
                 line = await self._with_files(line, typed)

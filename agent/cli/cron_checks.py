@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_cron(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield problems that keep jobs from running; nothing if there are no jobs and their settings are valid."""
+    """Yield findings about the scheduler and the jobs; nothing if there are no jobs and their settings are valid."""
     yield from check_cron_settings(crib)
     if not crib.config.store.enabled:
         return

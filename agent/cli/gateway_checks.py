@@ -142,7 +142,7 @@ def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
 
 
 def _life(seen: _Seen) -> Iterator[CheckFinding]:
-    """Yield whether the platform can connect, and whether its gateway runs, died, or holds the account without reporting."""
+    """Yield findings about the platform's connection, and about a gateway that runs it, died, or no longer reports."""
     name, told = seen.name, seen.told
     since = lasted(time.time() - float(told.get("at", 0.0)))
     if told["is_fresh"] and told.get("problem"):
@@ -189,7 +189,7 @@ def _approvers(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
 
 
 def _misnamed(config: Config) -> Iterator[CheckFinding]:
-    """Yield likely misspelt names of rules in gateway.approvers. Other unknown names may be right: plugins define rules too."""
+    """Yield findings about names in gateway.approvers that resemble known rules. Other unknown names may be rules of plugins."""
     from tools.judge.rules import all_rules
 
     keys = {rule.key for rule in all_rules()} | {rule.key for rule in config.approval.rules}

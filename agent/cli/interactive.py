@@ -45,7 +45,7 @@ _TICK = 0.1
 _LONG_DRAFT = 5_000
 """Minimum length in characters of a restored draft that is shown as a label."""
 _LONG = 40
-"""Minimum number of rows for the pager in /show."""
+"""Minimum number of lines of a text that /show opens in the pager."""
 
 
 class InteractiveChat:

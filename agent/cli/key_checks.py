@@ -29,7 +29,7 @@ _BAD_KEY = ("api_key_invalid", "api key not valid", "api key expired")
 
 
 def check_servers(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield findings about the keys that the configuration names, after one request to each server with its key."""
+    """Yield findings about the configured keys and about the clock, after one request to each server with its key."""
     yield from check_keys(crib.config, crib.providers)
 
 

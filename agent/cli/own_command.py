@@ -37,7 +37,7 @@ _TAG = "command-output"
 async def run_line(
     session: Session, line: str, screen: Screen | LiveScreen, show: Callable[[Event], None], beside: list[Beside]
 ) -> None:
-    """Run the command after ``!`` or ``!!``. ``show`` shows it; ``beside`` receives its output for the next message.
+    """Run the command after ``!`` or ``!!``. ``show`` receives its events, ``beside`` its output for the next message.
 
     Raises ToolcribError.
     """

@@ -1,4 +1,4 @@
-"""Presses of Ctrl-C: decide whether a press interrupts, leaves, or only repeats the last one."""
+"""Presses of Ctrl-C: decide whether a press interrupts, leaves, or only repeats the previous press."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Presses:
         return "leave" if now - self._interrupted_at >= STUBBORN else ""
 
     def idle(self, discard: Callable[[], bool]) -> Literal["ask", "leave", ""]:
-        """Return what a press means at the prompt; "" if it came too late for the ended turn, or if ``discard`` used it."""
+        """Return what a press means at the prompt; "" if it follows an interrupt by less than TWICE, or if ``discard`` used it."""
         now = self._clock()
         if self.is_interrupted and now - self._interrupted_at < TWICE:
             return ""

@@ -288,7 +288,7 @@ def table(
 
 
 def _last_room(widths: Sequence[int], room: int) -> int:
-    """Return the cells that remain for the last column when all others are as narrow as they can be and stay readable."""
+    """Return the cells that remain for the last column when all others are as narrow as is readable."""
     return room - sum(min(one, _READABLE) + 2 for one in widths[:-1])
 
 

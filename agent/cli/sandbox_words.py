@@ -26,7 +26,7 @@ _MODES: dict[str, str] = {
     "own": "Commands cannot reach toolcrib's own files, but otherwise have all your rights.",
     "none": "Commands are not sandboxed.",
 }
-"""Mode -> what is enforced in it."""
+"""Mode -> what the sandbox enforces."""
 _HOLDS_LESS = "sandbox.mode {wanted} does not work here; for the reason: toolcrib sandbox"
 _NETWORK = {"none": "none", "on": "this machine's", "hosts": "only hosts that you allow"}
 _LINES = {"none": " They have no network.", "on": "", "hosts": " They reach only hosts that you allow."}

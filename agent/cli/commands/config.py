@@ -247,7 +247,7 @@ def _edit(args: argparse.Namespace) -> int:
     if code:
         raise ToolcribError(f"{editor[0]} ended with exit code {code}; to check {file}: toolcrib config check")
     try:
-        if _confirm(args, _NOT_KEPT) != OK:  # before the check: plugins load only after it, and define keys
+        if _confirm(args, _NOT_KEPT) != OK:  # first, because the check loads only confirmed plugins
             return _put_back(file, before)
     except BrokenConfig:
         pass  # the check reports it in full

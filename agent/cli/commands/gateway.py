@@ -157,7 +157,7 @@ async def _served(crib: Crib, names: list[str] | None, choice: ModelChoice, form
 
 
 def _wanted(crib: Crib, names: list[str]) -> list[str]:
-    """Return the platforms to run. Raises ToolcribError, with the platforms to enable."""
+    """Return the platforms to run: ``names``, or all enabled ones. Raises ToolcribError for a disabled one, or if all are."""
     known = sorted(crib.platforms)
     if not known:
         failed = [f"{info.name}: {info.error}" for info in crib.plugins if info.error]

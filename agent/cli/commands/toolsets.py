@@ -153,7 +153,7 @@ def _list(crib: Crib) -> None:
 
 
 def _show(crib: Crib, name: str, platform: str) -> None:
-    """Print the tools of a toolset, and for each tool that a session of the platform ("" for any) does not get, the reason."""
+    """Print the tools of a toolset, with the reason for each tool that sessions of the platform ("" for any) do not get."""
     from agent.cli.render import first_sentence, table
 
     tools = crib.catalog.resolve(name)
@@ -227,7 +227,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
 
 
 def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
-    """Print the users whose tools or approvals a change of the configuration affects, or only the named platform and user."""
+    """Print how a change of the configuration would affect the tools and approvals of all users, or of the named user."""
     from agent.cli.config_impact import changes, everybody, granted
     from agent.config import find_key, parse_value, preview
 

@@ -56,7 +56,7 @@ def edited_by_person(text: str) -> str | None:
 
 @contextmanager
 def written_by(take: Callable[[str], None]) -> Iterator[None]:
-    """While the screen is painted, pass printed lines to ``take``."""
+    """Within the block, pass lines printed to standard output or standard error to ``take``."""
     import io
 
     class Printed(io.TextIOBase):

@@ -106,7 +106,9 @@ class Board:
         self.changed()
 
     def gap(self, speaker: Speaker, above: Speaker = "") -> list[Row]:
-        """Return the empty row, if any, that separates rows of ``speaker`` from the final rows, or from rows of ``above``."""
+        """Return the empty row, if any, that separates rows of ``speaker`` from the rows above them. Those are live rows of the
+        speaker ``above``, or the last final rows if ``above`` is "".
+        """
         last = above or self._speaker
         if speaker == "note":
             return [()] if last == "text" else []
