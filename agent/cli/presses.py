@@ -33,7 +33,7 @@ class Presses:
         return "leave" if now - self._interrupted_at >= STUBBORN else ""
 
     def idle(self, discard: Callable[[], bool]) -> Literal["ask", "leave", ""]:
-        """Return what a press means at the prompt; "" if it follows an interrupt by less than TWICE, or if ``discard`` used it."""
+        """Return what a press means at the prompt; "" if it follows an interrupt within TWICE, or if ``discard`` used it."""
         now = self._clock()
         if self.is_interrupted and now - self._interrupted_at < TWICE:
             return ""

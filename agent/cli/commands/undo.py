@@ -50,8 +50,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--turn", metavar="N", nargs="?", const="", help="revert turn N; without N the last turn (default)")
-    words = "revert the call with this id, or its beginning or end; without ID the last call"
-    which.add_argument("--call", metavar="ID", nargs="?", const="", help=words)
+    which.add_argument(
+        "--call",
+        metavar="ID",
+        nargs="?",
+        const="",
+        help="revert the call with this id, or its beginning or end; without ID the last call",
+    )
     which.add_argument("--redo", action="store_true", help="redo what the last undo reverted")
     which.add_argument("--list", action="store_true", help="list changes of the last sessions, or of --session")
     parser.add_argument("--file", metavar="PATH", action="append", default=[], help="only this file; may be repeated")
