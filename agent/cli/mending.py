@@ -12,7 +12,7 @@ from agent.cli.terminal import confirm_by_word, is_interactive
 from agent.policy.self_protection import is_below_any
 from toolcrib.contract.errors import ToolcribError
 
-_BELOW = "not done: this repair changes more than toolcrib's folders, and a session's command started doctor; run it yourself"
+_BELOW = "not done: the repair is outside of toolcrib's folders, and a session's command started doctor; use your own terminal"
 _NO_USER = "not done: no user can be asked here"
 
 
