@@ -213,6 +213,13 @@ def test_what_is_no_shell_of_ours_or_a_session_s_command_installs_nothing(
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("action", ["run", "stop", "pause", "resume", "remove", "history"])
+def test_each_action_on_a_job_is_completed_with_jobs(action: str) -> None:
+    from agent.cli.choices import PLACES
+
+    assert PLACES["cron", action] == "jobs"
+
+
 def test_completion_needs_a_shell(run: Any) -> None:
     assert "name the shell: toolcrib completion bash, zsh or fish" in run("completion").err
     assert re.search(r"invalid choice: 'csh'", run("completion", "csh").err)
