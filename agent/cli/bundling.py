@@ -132,7 +132,7 @@ class _Kept(logging.Handler):
         self._lines = lines
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not record.name.split(".")[0] in _OURS:
+        if not record.name.split(".")[0].startswith(_OURS):
             return
         given = record.args
         if isinstance(given, tuple):

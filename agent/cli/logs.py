@@ -23,7 +23,7 @@ class _ToStderr(logging.Handler):
         self.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s: %(message)s"))
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.name.split(".")[0] in _OURS
+        return record.name.split(".")[0].startswith(_OURS)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
