@@ -31,7 +31,7 @@ _MOST = 500
 _PLACES = 5
 _OURS = ("toolcrib", "agent")
 _TOLD = (BadRequest, ContextTooLong, Overloaded, StreamBroken, ToolError, NotSent)
-"""Errors whose text may come from a model server (which has read the request), a tool, or a platform's server."""
+"""Errors whose text may come from a model server, which may quote the request, from a tool, or from a platform's server."""
 _CODE = Regex(r"[A-Za-z0-9_.-]{1,40}")
 _IN_LOG = "the operator's log has details"
 _WRONG = f"Something went wrong here; {_IN_LOG}."
@@ -59,7 +59,8 @@ def logged(error: BaseException) -> str:
     """Return a line for the log: the error's class, and its text if this project wrote it.
 
     Texts of servers, plugins and libraries are left out: they may quote a user's message or name the user. The line then has the
-    error's status or code, and its cause. For a configuration error it has the file, and the lines of invalid settings.
+    error's status or code, and its cause. For a configuration error it has the file, and the lines of the invalid settings or the
+    number of unconfirmed changes.
     """
     kind = type(error).__name__
     if isinstance(error, (BrokenConfig, UnconfirmedConfig)):
@@ -75,9 +76,9 @@ def logged(error: BaseException) -> str:
 
 
 def _where(error: BrokenConfig | UnconfirmedConfig) -> str:
-    """Return the file of a configuration error, and the lines of the invalid settings, with the names of platform settings.
+    """Return which lines of a configuration file are invalid, or how many changes of it are unconfirmed.
 
-    Other keys and all values are left out: they may name users and rooms.
+    Only names of platform settings are shown. Other keys and all values are left out: they may name users and rooms.
     """
     if isinstance(error, UnconfirmedConfig):
         many = len(error.changes)
@@ -87,7 +88,7 @@ def _where(error: BrokenConfig | UnconfirmedConfig) -> str:
 
 
 def _setting(key: str) -> str:
-    """Return "this is", preceded by the platform setting that the key belongs to, if any. The rest of the key may have ids."""
+    """Return "this is", preceded by the platform setting that the key belongs to, if any. The rest of the key may contain ids."""
     first, _, rest = key.partition(".")
     platform, _, name = rest.partition(".")
     name = name.partition(".")[0].partition("[")[0]
@@ -105,12 +106,12 @@ def _has_our_words(error: ToolcribError) -> bool:
 
 @contextmanager
 def retried_if_passing() -> Iterator[None]:
-    """Raise StoreFailed for a temporary fault of this machine, because platforms and the mailbox retry after StoreFailed."""
+    """Turn an error that is a temporary fault of this machine into StoreFailed, after which platforms and the mailbox retry."""
     try:
         yield
     except Exception as error:
         if is_passing(error) and not isinstance(error, StoreFailed):
-            raise StoreFailed(f"this machine is short of files, memory or threads: {logged(error)}") from error
+            raise StoreFailed(f"this machine is short of file descriptors, memory or threads: {logged(error)}") from error
         raise
 
 

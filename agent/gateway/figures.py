@@ -23,7 +23,7 @@ _LAST = 200
 
 
 class Waits:
-    """Distribution of times in seconds: ``counts`` for each of BOUNDS, one count above them, and the latest times."""
+    """Distribution of times in seconds. ``counts`` has the number of times in each bucket of BOUNDS, and last of longer times."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)
@@ -47,7 +47,7 @@ class Waits:
 
 
 class Rate:
-    """Counts of an event over the last minutes."""
+    """Counts an event over the last minutes."""
 
     def __init__(self) -> None:
         self._minutes: deque[list[int]] = deque(maxlen=MINUTES + 1)
@@ -61,7 +61,7 @@ class Rate:
         self._minutes[-1][1] += 1
 
     def per_minute(self) -> float:
-        """Return the mean per minute."""
+        """Return the mean number of events per minute."""
         now = time.monotonic()
         first = int(now // 60) - MINUTES + 1
         seconds = max(60.0, min(now - self._since, now - first * 60))
@@ -69,7 +69,10 @@ class Rate:
 
 
 class LineFigures:
-    """The figures of one platform. A wait begins with the user's message, or with its run if another one was in progress."""
+    """The figures of one platform.
+
+    A wait begins when a message arrives or, if the session has a run in progress then, when the next run begins.
+    """
 
     def __init__(self) -> None:
         self.runs: Counter[str] = Counter()

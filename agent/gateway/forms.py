@@ -10,7 +10,7 @@ from toolcrib.contract.types import Json
 
 
 def one_line(text: str, most: int = 60) -> str:
-    """Return text of others (a name, a reason) for use within one line: without line breaks and control characters."""
+    """Return at most ``most`` characters of a foreign text, such as a name, without line breaks and control characters."""
     return without_controls(" ".join(text.split()))[:most]
 
 

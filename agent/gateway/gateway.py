@@ -68,7 +68,7 @@ class Gateway:
         self._tasks: set[asyncio.Task[None]] = set()
         pin(crib)
         self.redact = crib.redactor().text
-        """Removes secrets from log lines, as of the last reload."""
+        """Removes from log lines the secrets that were configured at the last reload."""
 
     def _keeper(self, name: str) -> LineKeeper:
         def make() -> ChatLine:
@@ -79,7 +79,7 @@ class Gateway:
     # -- starting and stopping -----------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Gateway:
-        """Start every platform that can start; ``lines`` hold the problems of the others. Returns early if ``end`` is called."""
+        """Start every platform that can start; ``lines`` has the problems of the others. Returns early if ``end`` is called."""
         try:
             await _unless(self._ending, self._start())
         except BaseException:
@@ -161,7 +161,8 @@ class Gateway:
     async def reconfigure(self) -> list[str]:
         """Apply the configuration file as it is now, from the next message on, and return lines that describe the changes.
 
-        Disabled platforms drain, new ones start. Raises ConfigError if the file is wrong; then nothing changes.
+        Disabled platforms drain, new ones start. Raises ConfigError if the file is invalid, and ToolcribError if the gateway is
+        stopping; then nothing changes.
         """
         async with self._reloads:
             if self._ending.is_set():
@@ -198,7 +199,7 @@ class Gateway:
             await self._note_idle()
 
     async def _note_idle(self, *, ends: bool = False) -> None:
-        """Record in the store while this process runs no platform, and clear the record when it does."""
+        """Record in the store that this process runs no platform, or clear that record if it runs one or ends."""
         was, self._is_idle = self._is_idle, not self._all and not ends
         if was or self._is_idle:
             with contextlib.suppress(StoreFailed):

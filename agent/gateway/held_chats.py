@@ -16,7 +16,7 @@ class HeldChats:
         self._held: dict[str, asyncio.Event] = {}
 
     def hold(self, chats: Iterable[str]) -> None:
-        """Resume no run in these chats until each is released."""
+        """Hold exactly these chats: the runs of each wait until it is released."""
         self._held = {chat: asyncio.Event() for chat in chats}
 
     def __contains__(self, chat: str) -> bool:
@@ -24,7 +24,7 @@ class HeldChats:
         return chat in self._held
 
     def release(self, chat: str) -> None:
-        """Resume runs in a chat that is held."""
+        """Release a held chat, so that its runs resume."""
         self._held.pop(chat).set()
 
     async def wait(self, session_id: str) -> None:

@@ -52,10 +52,10 @@ class GatewayHost:
         self.counts: dict[str, int] = {"kept": 0, "known": 0, "refused": 0}
         self._given: dict[str, str] = {}
         self._lately: dict[tuple[str, str], float] = {}
-        """Time when each message was last kept or recognised, the oldest first."""
+        """Time when each message was last kept or recognised as a duplicate, the oldest first."""
 
     def serve(self, parts: LineParts) -> None:
-        """Pass incoming messages to these parts from now on. The parts need the platform, which needs this host first."""
+        """Pass incoming messages to these parts from now on. The parts come later: they need a platform, which needs the host."""
         self._parts = parts
 
     def use(self, config: PlatformConfig) -> None:
@@ -105,7 +105,7 @@ class GatewayHost:
         return "kept"
 
     def _is_repeated(self, message: Inbound) -> bool:
-        """Return whether the same message arrived, and was counted, within the last hour."""
+        """Return whether the same message was kept, or recognised as a duplicate, within the last hour."""
         before = time.monotonic() - _REPEATS
         while self._lately and (next(iter(self._lately.values())) < before or len(self._lately) > _MOST):
             del self._lately[next(iter(self._lately))]
@@ -116,9 +116,9 @@ class GatewayHost:
         return takes_back(message.text) or await self._parts.questions.denies(message)
 
     async def _has_code(self, message: Inbound) -> bool:
-        """Return whether a message is a pairing code.
+        """Return whether a message is a pairing code, and use the code or make it void.
 
-        A code is accepted from any user, and the message is not kept. A code that was posted in a group is void.
+        A code pairs any user who sends it in a direct chat. If it is posted in a group, it becomes void. The message is not kept.
         """
         if message.chat.is_group:
             return await self._pairings.void(message.text)
@@ -128,7 +128,7 @@ class GatewayHost:
         return True
 
     async def _stranger(self, message: Inbound, why: Literal["stranger", "group"]) -> Taken:
-        """Refuse a message. Nothing that a stranger writes is kept."""
+        """Refuse a message, and reply if its sender should learn about pairing. Nothing that a stranger writes is kept."""
         if await self._admission.refuse(message.chat, message.user, why):
             await self._put(message, f"stranger:{message.user}:{time.strftime('%F')}", _STRANGER)
         return "refused"
@@ -219,5 +219,5 @@ class GatewayHost:
 
 
 def _is_forged(chat: Chat, user: str) -> bool:
-    """Return whether the ids could pass for those of another chat: a NUL separates chat and thread in a key."""
+    """Return whether an id is missing, or could pass for another chat's: a NUL separates chat and thread in a key."""
     return not user or not chat.id or "\0" in f"{user}{chat.id}{chat.thread}"

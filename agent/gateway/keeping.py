@@ -44,12 +44,12 @@ class LineKeeper:
         self._task = asyncio.get_running_loop().create_task(self._keep())
 
     async def drain(self, seconds: float) -> None:
-        """Start no new work; see ChatLine.drain."""
+        """Stop restarting the line, and drain it; see ChatLine.drain."""
         await self._let_be()
         await self.line.drain(seconds)
 
     async def stop(self, *, now: bool = False) -> None:
-        """Stop the line; see ChatLine.stop."""
+        """Stop the line for good; see ChatLine.stop."""
         await self._let_be()
         await self.line.stop(now=now)
         self.ended.set()

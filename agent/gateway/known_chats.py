@@ -8,7 +8,7 @@ from toolcrib.contract.store import Store
 
 
 class KnownChats:
-    """The chats of one platform. A session's chat is looked up in the store only once."""
+    """The chats of one platform. Once a session's chat was found in the store, it is not looked up again."""
 
     def __init__(self, platform: str, store: Store) -> None:
         self._platform = platform
@@ -20,7 +20,7 @@ class KnownChats:
         self._chats[session_id] = chat
 
     async def chat_of(self, session_id: str) -> Chat | None:
-        """Return the chat that has a session, or had it."""
+        """Return the chat that has or had a session, None if no chat of this platform did. Raises StoreFailed."""
         if session_id not in self._chats:
             record = await self._mail.chat_of(session_id)
             if record is None or record.platform != self._platform:
@@ -29,11 +29,11 @@ class KnownChats:
         return self._chats[session_id]
 
     async def is_left(self, session_id: str) -> bool:
-        """Return whether a session's chat has another session now; then no process may continue this one. Raises StoreFailed."""
+        """Return whether a session's chat has another session now, so that the old one must not continue. Raises StoreFailed."""
         chat = await self.chat_of(session_id)
         record = None if chat is None else await self._mail.chat(self._platform, chat.key)
         return record is not None and record.session_id != session_id
 
     def known(self, session_id: str) -> Chat | None:
-        """Return the chat of a session if it is known without asking the store."""
+        """Return the chat of a session, None if only the store could know it."""
         return self._chats.get(session_id)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _HOUR, _DAY = 3600.0, 86_400.0
 _USERS = 100_000
 _ENDS = 30
-"""Number of messages of a user per hour that are accepted above the limit if they only end or refuse something."""
+"""Maximum number of messages of a user per hour that are accepted above the limit because they only end or refuse something."""
 _SESSIONS = 1_000
 """Maximum number of sessions of one day that are checked."""
 
@@ -38,7 +38,7 @@ class Quotas:
         self._ended: dict[str, deque[float]] = {}
         self._told: dict[str, float] = {}
         self._begun: dict[str, set[str]] = {}
-        """Sessions that got messages, by user; sessions that no longer run are removed when next counted."""
+        """Sessions that got messages, by user. Sessions that no longer run are removed at the user's next message."""
         self._starting: set[str] = set()
 
     def use(self, config: PlatformConfig) -> None:
@@ -102,7 +102,7 @@ class Quotas:
     async def spent(self, theirs: Principal) -> str:
         """Return the text to show if a user or group has used up its daily quota, "" otherwise. Raises StoreFailed.
 
-        A user's own chats and jobs count together. A new session starts with the rest of the quota.
+        The chats and jobs of the user or group count together. Starting a new session does not renew the quota.
         """
         tokens, cost = self._config.tokens_per_day, self._config.cost_per_day
         if not tokens and not cost:

@@ -60,7 +60,7 @@ def _shown(platform: str, chat: str, run: str) -> dict[str, str]:
 class GatewayLog(logging.Handler):
     """Writes the records of this project's loggers to standard error, with secrets removed by ``redact``.
 
-    ``level`` None: everything from the gateway, and warnings and errors from elsewhere.
+    ``level``: the lowest level that is written; None for INFO in records of the gateway and WARNING in records of other modules.
     """
 
     def __init__(self, form: str, redact: Callable[[str], str], level: int | None) -> None:
@@ -70,7 +70,11 @@ class GatewayLog(logging.Handler):
         self._others = logging.WARNING if level is None else level
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Drop records of libraries, whose URLs may hold tokens, and low-level records that may contain messages."""
+        """Return whether to write a record.
+
+        Records of libraries are dropped, because their URLs may contain tokens. Records of this project's other modules are
+        dropped below their own level, because they may contain messages.
+        """
         if not record.name.split(".")[0].startswith(_OURS):
             return False
         return record.levelno >= self._others or record.name.startswith(_GATEWAY)
@@ -114,7 +118,7 @@ class GatewayLog(logging.Handler):
 
 
 def _shown_argument(value: object) -> object:
-    """Return an argument of a log line without texts and names of others."""
+    """Return what the log shows for an argument: errors, chats and private values are replaced."""
     match value:
         case BaseException():
             return logged(value)
@@ -133,7 +137,7 @@ def _ids_of(record: logging.LogRecord) -> dict[str, str]:
 
 
 def _fault(record: logging.LogRecord) -> tuple[str, list[str]] | None:
-    """Return an exception's class and its stack. Its text is left out: it may repeat a user's message."""
+    """Return the class and stack of a record's exception, or None. Its text is left out: it may repeat a user's message."""
     if not record.exc_info or record.exc_info[0] is None:
         return None
     frames = traceback.extract_tb(record.exc_info[2])[-_FRAMES:]

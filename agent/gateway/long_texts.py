@@ -33,7 +33,7 @@ class LongTexts:
         """Queue the messages of a text, and withdraw surplus messages of an earlier try.
 
         A text that needs too many messages continues in a file if the platform accepts files, else it is cut. ``is_jobs``: the
-        session is not the chat's own; its posts are deleted with it.
+        session belongs to a job, not to the chat, and the posts are deleted with the session.
         """
         text = self._outbox.redact(text)  # the whole text, as a cut may split a secret
         parts: Sequence[str] = split(text, self._most)
@@ -51,7 +51,7 @@ class LongTexts:
             number += 1
 
     async def _rest(self, chat: Chat, session_id: str, key: str, text: str, many: int) -> str:
-        """Put a long text into a file, if possible, and return the note that refers to it."""
+        """Put a long text into a file, if possible, and return the note that is shown at the cut."""
         told = f"_(cut here; all of it would take {many:,} messages"
         if not self._files.takes_files:
             return f"{told})_"

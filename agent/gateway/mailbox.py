@@ -1,4 +1,4 @@
-"""Messages that arrived on one platform, handled in order by chat: commands, answers to questions, and messages for the model."""
+"""Handles the messages of a platform, in order within each chat: commands, answers to questions, and messages for the model."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Mailbox:
         self._left: Sequence[Mail] = ()
         self._held = held
         self._told_of: set[str] = set()
-        """Tickets whose chats were already informed that messages wait behind them."""
+        """Tickets of questions whose chat was already informed that messages wait for the answer."""
         self.taken = 0
         """Messages that were handled since the start."""
 
@@ -106,7 +106,7 @@ class Mailbox:
         self._left = ()
 
     async def drain(self, seconds: float) -> None:
-        """Handle only messages that end or refuse something, and wait ``seconds`` for messages in progress.
+        """Handle only messages that end or refuse something. Wait ``seconds`` for messages in progress, then cancel their tasks.
 
         Other messages, waiting or new, are left to the next process.
         """
@@ -114,7 +114,7 @@ class Mailbox:
         await self._wait(seconds)
 
     async def close(self, seconds: float) -> None:
-        """Start no new work, and wait ``seconds`` for messages in progress."""
+        """Start no new work. Wait ``seconds`` for messages in progress, then cancel their tasks."""
         self._draining = self._closing = True
         await self._wait(seconds)
 
@@ -153,7 +153,7 @@ class Mailbox:
                 self._waiting.pop(chat, None)
 
     async def _next(self, waiting: deque[Mail]) -> Mail | None:
-        """Return the next message to handle; while draining, the first that only ends or refuses something, out of order."""
+        """Return the next message to handle, or None. While draining, return only messages that end or refuse something."""
         at = 0
         while at < len(waiting):  # more may arrive meanwhile
             if not self._draining or await self._ends(waiting[at]):
@@ -162,7 +162,7 @@ class Mailbox:
         return None
 
     async def _ends(self, mail: Mail) -> bool:
-        """Return whether a message only ends or refuses something; such messages are handled until this process ends."""
+        """Return whether a message only ends or refuses something; such messages are handled even while draining."""
         message = inbound_of(mail.body)
         try:
             return takes_back(message.text) or await self._questions.denies(message)
@@ -172,7 +172,7 @@ class Mailbox:
     async def _take(self, mail: Mail) -> None:
         """Handle a message. Errors are shown in the chat, except StoreFailed: it is raised, and the message stays queued."""
         message = inbound_of(mail.body)
-        message = replace(message, at=min(mail.at, message.at + _SKEW) if message.at else mail.at)  # at most its arrival
+        message = replace(message, at=min(mail.at, message.at + _SKEW) if message.at else mail.at)  # not after it arrived
         try:
             with retried_if_passing():
                 said = await self._handle(message)

@@ -1,4 +1,4 @@
-"""Files that come with messages: pictures go to the model, others, renamed and marked as downloaded, to the environment."""
+"""Files that come with messages: pictures go to the model, other files to the environment, renamed and marked as downloaded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class Media:
         self._opened = opened
 
     async def taken(self, message: Inbound, session_id: str) -> tuple[str, list[Image], str]:
-        """Return (text for the model, pictures, note for the sender about refused files). Errors of the platform are caught."""
+        """Return (text for the model, pictures, note for the sender about refused files).
+
+        A file that can't be downloaded or stored is refused. Temporary faults of this machine are raised instead.
+        """
         images: list[Image] = []
         notes: list[str] = []
         refused: list[str] = []

@@ -50,7 +50,7 @@ _TRIES = 20
 class MessageSender:
     """Handler of the tool, for any session in ``store``.
 
-    ``count`` counts a message of a user and returns the text to show if it exceeds the limit.
+    ``count`` counts a message of a user, and returns the text to show if it exceeds the limit, "" otherwise.
     """
 
     def __init__(
@@ -66,7 +66,10 @@ class MessageSender:
         self._count = count
 
     async def effects(self, args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
-        """Return the effects of a call: the message and its recipient. Raises like ``Recipients.named``, and InvalidArguments."""
+        """Return the effects of a call: reading the file, if one is sent, and sending the message to its recipient.
+
+        Raises InvalidArguments, and like ``Recipients.named`` and ``_read``.
+        """
         if args.get("action", "send") == "list":
             return ()
         text = str(args.get("text", ""))
@@ -92,7 +95,8 @@ class MessageSender:
     async def __call__(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """Send a message or list chats. ``data``: {chats: [{to, whom, asks}]} for list, else {to, whom, status, note?}.
 
-        ``status`` is ``shown`` or ``queued``. Raises like ``effects``; ExecutionFailed if the message can't be kept.
+        ``status`` is ``shown`` or ``queued``. Raises like ``effects``, and ExecutionFailed if the message can't be stored or the
+        platform rejects it.
         """
         sender = ctx.run_identity.principal
         recipients = Recipients(self._store, self._config())
@@ -159,7 +163,7 @@ class MessageSender:
         return await persons_session(self._store, ctx.run_identity.session_id)
 
     async def _kept(self, ctx: ToolCallContext, judged: SendsMessage, found: Recipient, key: str) -> tuple[OutFile, ...]:
-        """Store a copy of the judged file for the gateway. Raises Denied if the file has changed since."""
+        """Store a copy of the judged file for the gateway. Raises Denied if the file has changed since it was judged."""
         if self._config().store_url:
             raise Denied("the store is on a server, and a gateway elsewhere can't read this machine's files: send text")
         from agent.gateway.sending import write_copy
@@ -202,12 +206,12 @@ def topic_of(platform: str) -> str:
 
 
 def _digest(judged: SendsMessage) -> str:
-    """Return a digest of a message: within a run, a model may use a call id again for another message."""
+    """Return a digest of a message, for its key: a model may reuse a call id within a run for another message."""
     return hashlib.sha256(repr(judged).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _unmarked(text: str) -> str:
-    """Return text of others with every character replaced that Markdown could interpret."""
+    """Return a foreign text, such as a title, in one line, with every character replaced that Markdown could interpret."""
     return "".join(char if char.isalnum() or char in " .,:@+-" else "·" for char in one_line(text))
 
 
@@ -281,7 +285,7 @@ async def show(platform: str, store: Store, outbox: Outbox) -> None:
             continue
         body = _fitting(post.body, outbox.most_bytes)
         parts = _parts(body, outbox.most)
-        for number, text in enumerate(parts[1:], 1):  # later parts first: once the first is shortened, all the rest is stored
+        for number, text in enumerate(parts[1:], 1):  # first, so that no text is lost when parts[0] replaces it all
             part = {**body, "text": text, "files": []}
             await store.mail.post(Post(platform, post.chat, f"{post.key}:{number}", part, session_id=post.session_id))
         if body != post.body or len(parts) > 1:
@@ -291,7 +295,7 @@ async def show(platform: str, store: Store, outbox: Outbox) -> None:
 
 
 def _fitting(body: Mapping[str, Json], most: int) -> Mapping[str, Json]:
-    """Return the message without a file that is too large for the platform, with a line about it."""
+    """Return the message; if its file is missing or too large for the platform, then with a line about that instead."""
     sizes = [Path(path).stat().st_size if Path(path).exists() else most + 1 for path, _, _ in body["files"]]
     if all(size <= most for size in sizes):
         return body

@@ -17,7 +17,7 @@ _BEGIN = "toolcrib_gateway"
 
 
 class LineCollector(Collector):
-    """Collects the figures of the platforms that run at the time."""
+    """Collects the current figures of the gateway's platforms, including those that do not run."""
 
     def __init__(self, lines: Callable[[], Sequence[ChatLine]]) -> None:
         self._lines = lines
@@ -75,7 +75,7 @@ def _waits(name: str, words: str, waits: Sequence[tuple[str, Waits]]) -> Metric:
 
 
 def exposition(collector: LineCollector) -> bytes:
-    """Return the figures in Prometheus's format, from a registry of their own."""
+    """Return the figures in Prometheus's format, without those of other collectors."""
     registry = CollectorRegistry()
     registry.register(collector)
     return bytes(generate_latest(registry))

@@ -1,4 +1,4 @@
-"""Messages for one platform: stored first, then sent in order by chat, until each is shown or has finally failed."""
+"""Messages for one platform: stored first, then sent in order within each chat, until each is shown or has finally failed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANSWER = "said:"
 _ANEW = ":anew"
 """Suffix of the key of a part that is shown again because its message can no longer be edited."""
 MESSAGE = "message:"
-"""Prefix of the keys of posts that any process stores; ``agent.gateway.messages.show`` queues them."""
+"""Prefix of the keys of posts that ``send_message`` stores in any process; ``agent.gateway.messages.show`` queues them."""
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 300.0
 _GIVES_UP = 24 * 3600.0
@@ -111,7 +111,7 @@ class Outbox:
                 self._queue(post.chat, post.key)
 
     def open(self) -> None:
-        """Begin to send: the platform has started and restored its state."""
+        """Begin to send. Call this once the platform has started and restored its state."""
         self._is_open = True
         for chat, lane in list(self._lanes.items()):
             self._run(chat, lane)
@@ -136,7 +136,7 @@ class Outbox:
     async def put(self, chat: str, key: str, body: Mapping[str, Json], *, due_at: float = 0.0, session_id: str = "") -> Post:
         """Store a post, or replace the one with this key, and send it in its turn. Raises StoreFailed: then nothing is stored.
 
-        The post is deleted with the session ``session_id``, "" for the chat's.
+        The post is deleted with the session ``session_id``; "" means the chat's session.
         """
         body = {**body, "text": self.redact(body["text"])}
         kept = await self._mail.post(Post(self._platform.name, chat, key, body, due_at=due_at, session_id=session_id))
@@ -249,7 +249,7 @@ class Outbox:
             self._forget(chat, lane)
 
     def _forget(self, chat: str, lane: _Lane) -> None:
-        """Drop a lane that has nothing to show, once its chat may be edited again."""
+        """Drop a lane that has nothing to show, once the pauses that it records for its chat are over."""
         if lane.task is not None or lane.posts or lane.live is not None or self._lanes.get(chat) is not lane:
             return
         wait = max(lane.held_until, lane.edited_at + (self._platform.traits.edit_seconds or 0.0)) - time.monotonic()
@@ -290,9 +290,9 @@ class Outbox:
                 lane.changed.clear()
 
     async def _try(self, lane: _Lane, post: Post) -> bool:
-        """Send a post, and return whether it is finished. State ``sending``: it was sent before, and the result is unknown."""
+        """Send a post, and return whether it is finished. A post in state ``sending`` was sent before, with an unknown result."""
         name, traits = self._platform.name, self._platform.traits
-        is_again = post.state == "sending" and not (post.shown_as and traits.edit_seconds is not None)  # otherwise it is an edit
+        is_again = post.state == "sending" and not (post.shown_as and traits.edit_seconds is not None)  # an edit may be repeated
         note = SENT_AGAIN if is_again and not traits.idempotent else ""
         if post.shown_as and traits.edit_seconds is not None:
             await self._edit_pause(lane)
@@ -306,7 +306,7 @@ class Outbox:
         except NotSent as error:
             lane.hold(error)
             return await self._not_sent(post, error)
-        except Exception as error:  # noqa: BLE001 - foreign code: it may have been shown or not
+        except Exception as error:  # noqa: BLE001 - foreign code: the post may have been shown or not
             _log.debug("%s: a message was not sent", name, exc_info=True)
             kind = type(error).__name__
             return await self._not_sent(post, NotSent(f"{kind}: {error}", perhaps_sent=True, code=kind))
@@ -333,7 +333,7 @@ class Outbox:
         return False
 
     async def _show_anew(self, post: Post) -> None:
-        """Store an answer's end as a new message, as the old one was deleted or is too old to edit."""
+        """Store a part of an answer as a new message, because the old message was deleted or is too old to edit."""
         key, lane = post.key + _ANEW, self._lane(post.chat)
         await self._mail.post(Post(post.platform, post.chat, key, post.body, session_id=post.session_id))
         await self._mail.moved(post.id, "failed", problem="shown anew")
@@ -343,7 +343,7 @@ class Outbox:
     # -- an answer while it is written ---------------------------------------------------------------------------
 
     async def _update(self, chat: str, lane: _Lane, live: LiveText) -> None:
-        """Show the current text of an answer. Its first message is stored before it is sent, so that the end can replace it."""
+        """Show the current text of an answer. Its first text is stored before it is sent: the final text will replace it."""
         traits, body = self._platform.traits, live.body
         if not live.shown_as:
             if not (text := self.growing(body["text"])):
@@ -377,10 +377,10 @@ class Outbox:
                 lane.hold(error)
 
     async def _edit_pause(self, lane: _Lane, of: LiveText | None = None) -> None:
-        """Wait until the chat may be edited again; for an update, only until another post waits.
+        """Wait until enough time has passed since the last edit in the chat. ``of``: the text to update, None for a final text.
 
-        An update also waits that long after the beginning of an answer was shown. The final text may follow the beginning at
-        once, because showing the beginning was not an edit.
+        An update also waits for that time to pass since the beginning of an answer was shown, and stops waiting if a post is
+        queued. A final text may follow the beginning at once, because showing the beginning was not an edit.
         """
         spacing = self._platform.traits.edit_seconds or 0.0
         while (wait := max(lane.edited_at, lane.begun_at * (of is not None)) + spacing - time.monotonic()) > 0:

@@ -90,7 +90,7 @@ class ChatLine:
         self._is_assembled = False
 
     async def start(self) -> None:
-        """Connect, take the account, resume unfinished work, and begin to receive. ``problem`` holds a failure."""
+        """Connect, take the account, resume unfinished work, and begin to receive. If this fails, ``problem`` has the reason."""
         redact = self._crib.redactor().text
         self.problem = await guarded(f"start of the platform {self.name!r}", self._begin, START_SECONDS, redact)
         if self.problem:
@@ -183,7 +183,8 @@ class ChatLine:
     async def drain(self, seconds: float) -> None:
         """Start no new work, and return when the current work has ended or ``seconds`` have passed.
 
-        Messages that arrive meanwhile are kept for the next start, and questions stay open.
+        Messages that arrive meanwhile are kept for the next start, except those that only end or refuse something. Questions stay
+        open.
         """
         if self._platform is None or self.state != "running":
             return
@@ -265,7 +266,7 @@ class ChatLine:
         return await self.rooms.chats.chat_of(session_id) or await self.jobs.chat_of(session_id)
 
     async def _look(self) -> None:
-        """Renew the account's lease, record that the platform is alive, and expire old questions, periodically."""
+        """Do the periodic work: renew the account's lease, record that the platform is alive, expire old questions, clean up."""
         swept = 0.0
         while True:
             await asyncio.sleep(_LOOKS_EVERY)

@@ -1,4 +1,4 @@
-"""Tickets in chats: shown with buttons, answered by users with the right to, and updated once they are decided anywhere."""
+"""Tickets in chats: shown with buttons, answered by users who may decide them, and updated once they are decided anywhere."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _UNTOLD = 1.0
 
 
 class NoSuchQuestion(ToolcribError):
-    """Raised if no question matches, or several do. Its text is a line for users."""
+    """Raised if no question matches, if several do, or if a message is too early to approve. Its text is a line for users."""
 
 
 @dataclass(slots=True)
@@ -83,14 +83,17 @@ class ChatQuestions:
         return sum(map(len, self._open.values()))
 
     async def start(self, is_ours: Callable[[str], Awaitable[Chat | None]]) -> None:
-        """Show pending tickets and update decided ones, after an earlier process ended. Raises StoreFailed."""
+        """Show pending tickets and update decided ones, after an earlier process ended. Raises StoreFailed.
+
+        ``is_ours`` returns the chat in which a session's tickets are shown, or None.
+        """
         chats = RememberedChats(self._approvers.chats)
         for record in await self._store.tickets.pending():
             if (chat := await is_ours(record.session_id)) is not None:
                 await self.show(chat, record.ticket.id, chats)
         for post in await self._store.mail.questions(self._platform):
             record_now = await self._store.tickets.get(_ticket_in(post.key)) if post.body.get("buttons") else None
-            if record_now is not None:  # copies too, even if their chat would get none today
+            if record_now is not None:  # copies too, even if their chat would get none now
                 self._note(record_now, post.chat, post.key)
                 if record_now.state != "pending":
                     await self.refresh(record_now.session_id)
@@ -159,7 +162,7 @@ class ChatQuestions:
         return _ticket_in(post.key) if post is not None and post.key.startswith(_KEY) else ""
 
     async def shown_soon(self, chat: Chat, message_id: str) -> str | None:
-        """Return like ``shown_as``, but None if a question is being sent and its message id is still unknown after a second."""
+        """Do the same as ``shown_as``, but return None if a question is being sent and has no known message id after a second."""
         for _ in range(_LOOKS):
             is_sending = await self._outbox.is_sending(chat.key, _KEY)
             if (ticket_id := await self.shown_as(chat, message_id)) or not is_sending:
@@ -217,9 +220,9 @@ class ChatQuestions:
         raise NoSuchQuestion(f"{len(found)} questions wait here ({ids}): name one by its id.")
 
     async def _copied(self, chat: Chat, key: str) -> str:
-        """Return the id of the ticket in a post of this chat, "" for any other key.
+        """Return the id of the ticket that the post with this key shows, "" if it is no ticket's or in another chat.
 
-        If the acknowledgement of a message was lost, its copy is known by its key alone. Keys of other chats are ignored.
+        If the acknowledgement of a message was lost, its id is unknown, and only the key identifies it.
         """
         post = await self._store.mail.get(self._platform, key) if key.startswith(_KEY) else None
         return _ticket_in(key) if post is not None and post.chat == chat.key else ""
@@ -227,8 +230,8 @@ class ChatQuestions:
     async def pressed(self, press: Press, who: Admitted) -> str:
         """Handle the press of a button, and return a line for the user. Only the button's letter counts, not its label.
 
-        ``press.key`` counts only if no known message has the id. Raises StoreFailed if the message id may still become known:
-        the platform must deliver the press again.
+        ``press.key`` counts only if no known message has the id ``press.message_id``. Raises StoreFailed if that id may still
+        become known: the platform must deliver the press again.
         """
         choice, name, press_id = press.choice, press.name, press.press_id
         known = await self.shown_as(press.chat, press.message_id) or await self._copied(press.chat, press.key)
@@ -248,7 +251,7 @@ class ChatQuestions:
         return _NO_SUCH if payload is None else await self.answer(record, who, name, payload, press_id)
 
     def _later(self, press_id: str) -> str:
-        """Defer a press by raising StoreFailed, a few times; then return the text to show."""
+        """Defer a press by raising StoreFailed, or return the text to show if it was deferred a few times already."""
         if len(self._put_off) > 1_000:
             self._put_off.clear()
         self._put_off[press_id] += 1
@@ -257,7 +260,7 @@ class ChatQuestions:
         return _NOT_YET
 
     async def replied(self, message: Inbound, ticket_id: str, who: Admitted) -> str | None:
-        """Handle a reply to a message that shows a ticket; None if it neither approves nor denies an approval request."""
+        """Handle a reply to a message that shows a ticket, and return a line for the user, "" for none."""
         record = await self._store.tickets.get(ticket_id)
         if record is None:
             return _NO_SUCH
@@ -374,7 +377,7 @@ class ChatQuestions:
 
 
 def _is_after(message: Inbound, post: Post) -> bool:
-    """Return whether a message may have been written after its writer saw a post; an earlier one can't refer to it."""
+    """Return whether a message may have been written after its writer saw a post; an earlier message can't answer the post."""
     return post.state == "shown" and message.at >= post.moved_at - _UNTOLD
 
 

@@ -46,7 +46,7 @@ class Recipient:
 
     @property
     def whom(self) -> str:
-        """The chat described for users. Others chose its title."""
+        """A description of the chat for users, with its title, which other users may have chosen."""
         title = f" “{one_line(self.chat.title)}”" if self.chat.title else ""
         if self.chat.is_group:
             return f"the group{title or f' {one_line(self.chat.id)}'} on {self.platform}"
@@ -54,7 +54,7 @@ class Recipient:
 
     @property
     def aside(self) -> str:
-        """The chat described for approvers, if the sender knows it by another name or only guesses it."""
+        """A description of the chat for approvers, in case the sender knows it by another name or only guesses it."""
         return f"{self.whom}, {self.name}"
 
 
@@ -66,9 +66,9 @@ class Recipients:
         self._config = config
 
     async def listed(self, sender: Principal) -> list[Recipient]:
-        """Return the chats that a sender may know of, their own first. Raises StoreFailed.
+        """Return the chats that a sender may know of, the sender's own first. Raises StoreFailed.
 
-        The owner also gets the groups. Direct chats of other users are listed only if the operator allowed it.
+        The owner gets all groups. Other chats are listed only if the operator allowed messages to them.
         """
         found = [one for one in await self._all(sender) if one.is_free or (is_owner(sender) and one.chat.is_group)]
         return sorted(found, key=lambda one: (not one.is_own, not one.is_free))[:_SHOWN]
@@ -77,8 +77,8 @@ class Recipients:
         """Return the chat that a name refers to, or None. Raises NotFound and StoreFailed.
 
         A name is ``PLATFORM/CHAT`` or ``PLATFORM``. CHAT is as in ``listed``, or the platform's own id of a chat or of a direct
-        chat's user. ``PLATFORM`` is the sender's only direct chat there. Returns None, not an error, if the sender may not learn
-        which chats exist: the name does not match exactly one chat, or a group's session may not reach the chat.
+        chat's user. ``PLATFORM`` is the sender's only direct chat there. A sender who may not learn which chats exist gets None,
+        not an error, if CHAT does not match exactly one chat, or if it is a direct chat and the sender speaks in a group.
         """
         platform, _, given = name.strip().partition("/")
         every = [one for one in await self._all(sender) if one.platform == platform]
@@ -122,7 +122,7 @@ async def records_of(store: Store, platform: str = "") -> list[ChatRecord]:
 
 
 async def owners_of(store: Store, config: Config, records: Sequence[ChatRecord]) -> Mapping[str, str]:
-    """Return for each platform its current owner, by id or by pairing, if that user has a direct chat. Raises StoreFailed.
+    """Return the user id of each platform's current owner, if that user has a direct chat. Raises StoreFailed.
 
     A platform with several owners is left out: they may be different people.
     """
@@ -139,7 +139,7 @@ async def owners_of(store: Store, config: Config, records: Sequence[ChatRecord])
 
 
 def is_owner(sender: Principal) -> bool:
-    """Return whether a sender is the gateway's owner, and not a speaker in a group."""
+    """Return whether a sender is the user of this machine, or the gateway's owner outside of a group."""
     return sender.is_local or (OWNER in sender.roles and not _is_room(sender))
 
 

@@ -43,7 +43,10 @@ async def taken_up(crib: Crib) -> list[str]:
 
 
 def pin(crib: Crib) -> None:
-    """Pin the configuration as the process read it: until a reload, folders of later chats use it too."""
+    """Keep the configuration file as the process read it: until a reload, the workspaces of later chats use it too.
+
+    Does nothing if the file can't be read or has changed since.
+    """
     with contextlib.suppress(OSError):
         data = crib.config.path.read_bytes()
         if hashlib.sha256(data).hexdigest() == crib.config.digest:

@@ -72,7 +72,7 @@ class Replies:
     """Shows the answers of one platform's runs.
 
     ``chat_of`` returns a session's chat, ``run_of`` the id of its current run, and ``is_owners`` whether only the owner reads the
-    chat: the owner sees failures in full.
+    chat; if so, failures are shown in full.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Replies:
         if len(text) > self._most:
             if not self._outbox.edits:  # a platform without edits shows the text when it is complete
                 return
-            running.looked_at = len(running.text) + len(text) // _LOOKS  # otherwise the work grows with the length squared
+            running.looked_at = len(running.text) + len(text) // _LOOKS  # otherwise the work grows quadratically
             *full, text = split(self._outbox.growing(text), self._most) or [""]
             if len(full) < running.full:
                 return

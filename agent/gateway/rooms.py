@@ -53,9 +53,10 @@ class Rooms:
         self.requests.use(config)
 
     async def enter(self, chat: Chat, who: Admitted) -> ChatRoom:
-        """Return the chat's room for an admitted user; begin a new session if there is none, or if it was idle for too long.
+        """Return the chat's room for an admitted user.
 
-        A session with a current run or a waiting message is not idle.
+        Begins a new session if there is none, if it was idle for too long, or if this user must not continue it. A session with
+        a current run or a waiting message is not idle.
         """
         record, now = await self._mail.chat(self._platform, chat.key), time.time()
         if record is None:
@@ -87,7 +88,8 @@ class Rooms:
         """Return whether a chat's session must not continue for the user who speaks now.
 
         Users who join later must not see a conversation with one user, and one member alone must not continue a group's
-        session. The session's tools depend on whether its user is the owner.
+        session. Nor may a user continue the session of another, or one begun with or without the owner's rights, if these have
+        changed: the session's tools depend on them.
         """
         was_group = record.body["chat"]["is_group"]
         if was_group or chat.is_group:
@@ -101,7 +103,7 @@ class Rooms:
         return await self._begin(chat, who, generation, "" if record is None else _busy_in(record))
 
     async def _begin(self, chat: Chat, who: Admitted, generation: int, busy: str = "") -> ChatRoom:
-        """Begin a session in a chat. Once it is stored, no work continues in the previous one: see ``is_left``."""
+        """Begin a session in a chat. Once it is stored, no work continues in the previous one: see ``KnownChats.is_left``."""
         session_id = session_id_of(self._platform, f"{chat.key}\0{generation}")
         before = await self._mail.chat(self._platform, chat.key)
         left = "" if before is None or before.session_id == session_id else before.session_id

@@ -1,4 +1,4 @@
-"""Files for chats: files that a model sends with ``send_file``, and pictures that it makes. A copy is kept for two days."""
+"""Files for chats: files that a model sends with ``send_file``, and pictures that it makes. Copies are kept for two days."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class ChatFiles:
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """Send a file to the session's chat. ``data``: {sent, bytes}.
 
-        Raises NotFound; InvalidArguments if the path is not a file or the file is too large; Denied if the session has no chat,
-        such as a delegate's; and ExecutionFailed if no copy can be kept.
+        Raises NotFound; InvalidArguments if the path is not a file or the file is too large; Denied if the session has no chat
+        (a delegate's has none) or its chat accepts no files; and ExecutionFailed if no copy can be kept.
         """
         from tools.files.places import files_of, judged, missing, translate_file_errors, unmoved
 
@@ -114,7 +114,10 @@ class ChatFiles:
         return cut == data
 
     async def show(self, session_id: str, run_id: str, image: Image) -> None:
-        """Show a picture that the model made in a run, or a line if it is too large for the platform. Raises StoreFailed."""
+        """Show a picture that the model made in a run, or a line if it is too large for the platform.
+
+        Raises StoreFailed, and ExecutionFailed if no copy can be kept.
+        """
         chat = await self._chat_of(session_id)
         if chat is None:
             return

@@ -1,4 +1,4 @@
-"""Splits a long answer into messages that a platform accepts: between paragraphs, never within a code block that fits."""
+"""Splits a long answer into messages that a platform accepts, never within a code block that fits into one message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Fence:
 
     @property
     def quotes(self) -> str:
-        """The beginning of each line of the block in a message of its own."""
+        """The `> ` marks that begin each line of the block if it is reopened in another message."""
         return "> " * self.lead.count(">")
 
     @property
@@ -37,7 +37,7 @@ class _Fence:
 
     @property
     def is_marked(self) -> bool:
-        """True if a list mark is in the line."""
+        """True if the line has a list mark."""
         return self.lead.strip(" \t>") != ""
 
     def inside(self, line: str) -> str | None:
@@ -105,9 +105,9 @@ def _blocks(text: str) -> Iterator[tuple[_Fence | None, str]]:
 
 
 def _pieces(fence: _Fence | None, block: str, most: int) -> list[str]:
-    """Return a block as pieces of at most ``most`` characters. The first begins a message."""
+    """Return a block as pieces of at most ``most`` characters. The first piece must be the beginning of a message."""
     if fence is not None and 8 * (len(fence.quotes) + len(fence.mark)) < most:
-        is_code = not fence.is_marked and len(fence.indent.expandtabs(4)) > 3 + bool(fence.quotes)  # without its list
+        is_code = not fence.is_marked and len(fence.indent.expandtabs(4)) > 3 + bool(fence.quotes)  # for Markdown, without a list
         if len(block) > most or is_code:
             return list(_reopened(fence, block, most))
     return [block] if len(block) <= most else list(_cut(block, most))

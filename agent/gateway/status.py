@@ -23,9 +23,9 @@ GATEWAY = "gateway"
 _IDLE = "idle"
 """Name in the store of the process that runs without any platform."""
 _ALIVE = "alive"
-"""Name in the store of the time when the gateway last worked."""
+"""Name in the store of the time when a platform was last recorded to work."""
 _OVERLAP = 120.0
-"""Seconds before ``_ALIVE`` that are searched too, because answers of runs that ended then may not be stored as posts."""
+"""Seconds before that time that are searched too, because answers of runs that ended in them may not be stored as posts."""
 LineState: TypeAlias = Literal["starting", "running", "draining", "failed", "stopped"]
 
 
@@ -94,7 +94,7 @@ async def told_idle(store: Store) -> int:
 
 
 def told_by(process: int) -> dict[str, Json]:
-    """Return the time and process that belong to a record, for ``_is_fresh``."""
+    """Return the time and the process that ``_is_fresh`` needs in a record."""
     return {"pid": process, "owner": new_owner(), "at": time.time()}
 
 

@@ -124,7 +124,7 @@ async def test_a_fault_that_passes_refuses_no_message(house: House, monkeypatch:
     async with house.gateway() as gateway:
         line_of(gateway)
         for _ in range(2):
-            with pytest.raises(StoreFailed, match="short of files, memory or threads"):
+            with pytest.raises(StoreFailed, match="short of file descriptors, memory or threads"):
                 await house.platform.says("hello", message_id="1")
         monkeypatch.setattr(house.store.mail, "arrived", arrived)
         monkeypatch.setattr(SessionManager, "say_in", failing_or(SessionManager.say_in))
