@@ -1,4 +1,4 @@
-"""Old name of ``agent.model_choice.models``, for programs that use it."""
+"""Old name of ``agent.model_choice.models`` and of parts of ``agent.model_choice.connecting``, for programs that use it."""
 
 from __future__ import annotations
 

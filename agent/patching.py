@@ -1,4 +1,4 @@
-"""Apply JSON Patch (RFC 6902) to values of bounded size. A report may be such a patch of the previous report."""
+"""Apply JSON Patch (RFC 6902) to values of bounded size. A running call may report its progress as a patch of its last report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plain_copy(value: object, most: int = MOST_NODES) -> Json:
 
 
 def patched(value: Json, operations: Sequence[object]) -> Json:
-    """Return a copy of ``value`` with all operations applied. Raises PatchUnfit if any can't be."""
+    """Return a copy of ``value`` with all operations applied. Raises PatchUnfit if one of them can't be applied."""
     if len(operations) > MOST_OPERATIONS:
         raise PatchUnfit(f"{len(operations):,} operations in one patch; at most {MOST_OPERATIONS:,} are applied")
     whole: dict[str, Any] = {"": plain_copy(value)}
@@ -34,7 +34,7 @@ def patched(value: Json, operations: Sequence[object]) -> Json:
         if not isinstance(operation, Mapping):
             raise PatchUnfit("an operation is not an object")
         nodes += _apply(whole, operation, MOST_NODES - nodes)
-    return plain_copy(whole[""])  # moves may have nested it deeper
+    return plain_copy(whole[""])  # cut again: moves may have nested values deeper
 
 
 def _apply(whole: dict[str, Any], operation: Mapping[Any, Any], room: int) -> int:
@@ -94,7 +94,10 @@ def _taken(whole: dict[str, Any], path: list[str]) -> Any:
 
 
 def _put(whole: dict[str, Any], path: list[str], value: Any, *, over: bool) -> int:
-    """Put a value at a place; return how many values it replaced. With ``over`` return 0: the caller counts them."""
+    """Put a value at a place, and return how many values it replaced.
+
+    ``over``: replace an existing item, and return 0, because the caller has counted the old values.
+    """
     place, last = _place(whole, path), path[-1]
     if isinstance(place, dict):
         gone = 0 if over or last not in place else _size(place[last])

@@ -98,8 +98,8 @@ class Crib:
     async def start(self) -> None:
         """Start hosting sessions in this event loop, until ``aclose``: start the plugins, and keep connections for reuse.
 
-        Without this call, the first active session starts the plugins, in its own event loop, and connections close with their
-        last user. ``plugins`` reports plugins that fail.
+        Without this call, the first active session starts the plugins, in its own event loop, and a connection to a model server
+        closes with the last session that uses it. ``plugins`` reports plugins that fail.
         """
         from agent.providers.clients import shared_clients
 
@@ -159,7 +159,7 @@ class Crib:
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
-        """Dispatcher of the calls of all sessions; created with the first of them."""
+        """Dispatcher of the calls of all sessions; created when it is first needed."""
         from tools.dispatch.pipeline import Dispatcher
 
         return Dispatcher(self.registry, self.hooks)

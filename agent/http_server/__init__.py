@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import uvicorn
 
 HEADER_SECONDS = 10.0
-"""Seconds for the client to send a request's headers: uvicorn has no limit."""
+"""Seconds for the client to send a request's headers; uvicorn itself sets no limit."""
 ANSWER_SECONDS = 30.0
-"""Seconds for the client to read a response: uvicorn has no limit."""
+"""Seconds for the client to read a response; uvicorn itself sets no limit."""
 SHARE = 0.25
 """Share of this process's open files that the connections of one server may use."""
 _MOST = 10_000
 _LEAST_AT_ONCE, _MOST_AT_ONCE = 16, 512
-"""Limits of the backlog: asyncio accepts a whole backlog of connections before it handles the first of them."""
+"""Minimum and maximum of the backlog. asyncio accepts a whole backlog of connections before it handles the first of them."""
 
 
 def server_of(routes: list[Any], share: float = SHARE) -> uvicorn.Server:
@@ -64,7 +64,7 @@ def listening_at(host: str, port: int, setting: str, *, backlog: int | None = No
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=backlog)
     except OSError as error:
         is_taken = error.errno == errno.EADDRINUSE
-        fix = "another gateway or program uses it: stop that one, or choose another port" if is_taken else "choose another"
+        fix = "another gateway or program uses it: stop that one, or choose another port" if is_taken else "set another address"
         what = (error.strerror or str(error)).partition(" (while ")[0]  # asyncio's and socket's messages repeat the address
         raise OSError(f"{setting}: {host}:{port} is not available for listening ({what}); {fix}") from error
 

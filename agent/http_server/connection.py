@@ -8,17 +8,20 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class BoundedConnection(H11Protocol):
-    """Connection with limits. Above ``most``, the waiting connection with the least time left is closed to admit new clients."""
+    """Connection with limits.
+
+    If a new client exceeds ``most`` connections, the one that waits for its client and has the least time left is closed.
+    """
 
     most = 1_000
     header_seconds = 10.0
     answer_seconds = 30.0
     _due: asyncio.TimerHandle | None = None
-    """Set while the server waits for the client: for a request, or until a response is read."""
+    """Closes the connection. Set while the server waits for the client: for a request, or until a response is read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in H11Protocol
         super().connection_made(transport)
-        transport.set_write_buffer_limits(0)  # so that every unread byte counts
+        transport.set_write_buffer_limits(0)  # writing pauses while a byte is unread
         self._look()
         if len(self.connections) > self.most:
             found = (one for one in self.connections if isinstance(one, BoundedConnection))
@@ -47,7 +50,7 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def _look(self) -> None:
-        """Set the time limit while headers are expected: at the beginning, and after each response."""
+        """Set the time limit if headers are expected (at the beginning and after each response); clear it during a response."""
         if self.flow.write_paused:
             return
         if self.cycle is not None and not self.cycle.response_complete:

@@ -1,7 +1,7 @@
 """Sessions of Claude Code: a file of JSON lines for each session, ``~/.claude/projects/FOLDER/SESSION.jsonl``.
 
-The location of the files, and ``CLAUDE_CONFIG_DIR``, is documented (https://code.claude.com/docs/en/sessions); the lines are
-called internal there, and may change with each release. Their format is taken from third-party descriptions:
+The location of the files and ``CLAUDE_CONFIG_DIR`` are documented at https://code.claude.com/docs/en/sessions. That page calls
+the lines internal: their format may change with each release. It is taken from third-party descriptions:
 
 - https://github.com/skillsynchq/txcript/blob/main/docs/formats/claude-code.md
 - https://github.com/DRMacIver/claude-reliability/blob/main/notes/transcript-format.md
@@ -41,7 +41,7 @@ _COMMAND = Regex(r"<command-name>\s*(.*?)\s*</command-name>")
 _ARGS = Regex(r"<command-args>\s*(.*?)\s*</command-args>")
 _OWN = ("<local-command-stdout>", "<local-command-stderr>", "<local-command-caveat>")
 _TITLES = {"summary": "summary", "agent-name": "agentName", "custom-title": "customTitle"}
-"""Types of lines with a title, and its key in them; later types take precedence."""
+"""Types of lines that have a title, and the title's key in such a line; later types take precedence."""
 
 
 def default_path() -> Path:
@@ -101,7 +101,7 @@ def _said(turns: Turns, content: str | list[Any], at: float | None) -> None:
 
 
 def _typed(text: str) -> str:
-    """Return the text that a user typed: for a command of the tool its name and arguments, "" for the output of one."""
+    """Return the text that a user typed: for a command of Claude Code its name and arguments, "" for a command's output."""
     if text.lstrip().startswith(_OWN):
         return ""
     command = _COMMAND.search(text) if text.lstrip().startswith(("<command-name>", "<command-message>")) else None

@@ -146,7 +146,10 @@ def _told(content: object) -> tuple[str, list[Image]]:
 
 
 def _output(output: object) -> tuple[str, list[Image], bool]:
-    """Return the content of a call's output: text, parts, or an object with these as ``content`` and ``success``."""
+    """Return (text, pictures, whether the call failed) from a call's output.
+
+    The output is a text, a list of parts, or an object with one of these as ``content``, and ``success``.
+    """
     if isinstance(output, dict):
         return *_told(output.get("content")), output.get("success") is False
     return *_told(output), False

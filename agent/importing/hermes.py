@@ -1,6 +1,6 @@
 """Sessions of the Hermes agent: ``~/.hermes/state.db``, a SQLite file with the tables ``sessions`` and ``messages``.
 
-The public sources define the tables; each release has added columns, and missing ones are ignored:
+The public sources define the tables. Releases have added columns; a file without the later ones can be read too:
 
 - https://github.com/NousResearch/hermes-agent/blob/main/hermes_state.py and hermes_state_schema.py (SCHEMA_SQL in
   hermes_state_common.py)
@@ -72,7 +72,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _columns(connection: sqlite3.Connection, table: str, wanted: Sequence[str], path: Path) -> list[str]:
-    """Return the existing columns. Raises ToolcribError if there is no such table."""
+    """Return the wanted columns that a table has. Raises ToolcribError if it is not a plain table with the first of them."""
     kinds = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
     there = {str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")}
     if [kind for kind, _ in kinds] != ["table"] or "VIRTUAL" in str(kinds[0][1]).upper().split("(")[0] or wanted[0] not in there:

@@ -59,7 +59,7 @@ async def keep(
     grows: bool = False,
     dry: bool = False,
 ) -> Fate:
-    """Store a session. ``grows``: append new records to a stored one; ``dry``: only return the outcome. Raises StoreFailed."""
+    """Store a session. ``grows``: append new records to a stored one; ``dry``: store nothing. Raises StoreFailed."""
     if not await _is_there(store, info.id) and (dry or await store.sessions.add(info, records, times)):
         return "new"
     known = await store.sessions.messages(info.id)

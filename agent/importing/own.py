@@ -1,4 +1,4 @@
-"""Reads a session that toolcrib exported as JSON. Anyone may have made the file, so it is stored only if all of it is valid."""
+"""Reads a session that toolcrib exported as JSON. Anyone may have made the file, so all of it must be valid."""
 
 from __future__ import annotations
 

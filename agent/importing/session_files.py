@@ -58,7 +58,7 @@ class ForeignSession:
 
 
 def lines_of(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the JSON objects of a file of JSON lines with their numbers; other lines are reported."""
+    """Yield the JSON objects of a file of JSON lines, each with its line number; other lines are reported to ``fault``."""
     try:
         with path.open("rb") as file:
             number = 0
@@ -85,9 +85,9 @@ def lines_of(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[tuple
 
 
 def files_below(path: Path, pattern: str, skipped: Sequence[str] = ()) -> list[Path]:
-    """Return the file, or the matching files below a folder, by name, without folders of the skipped names.
+    """Return the file itself, or the files below a folder that match ``pattern``, sorted by path.
 
-    Raises ToolcribError if there is no such file or folder.
+    Folders with a name in ``skipped`` are left out. Raises ToolcribError if there is no such file or folder.
     """
     if path.is_file():
         return [path]

@@ -14,7 +14,7 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
 
 NOT_RECORDED = json.dumps({"error": "not recorded: the history that this session was imported from has no result of this call"})
-"""Result of a call without one: every call needs a result (X-1)."""
+"""Result of a call for which the imported file has none, because every call needs a result (X-1)."""
 _Role: TypeAlias = Literal["user", "assistant"]
 
 
@@ -40,7 +40,7 @@ class _Said:
 
 
 class Turns:
-    """The conversation so far. Results may come late, twice, or never; every call gets one, right after its reply."""
+    """The conversation so far. Results may come late, twice, or never; every call gets exactly one, right after its reply."""
 
     def __init__(self) -> None:
         self._said: list[_Said] = []
@@ -54,7 +54,11 @@ class Turns:
             self._said.append(_Said("user", self._time(at), texts=[text], images=list(images)))
 
     def reply(self, text: str, *, key: str = "", model: str = "", at: float | None = None) -> None:
-        """Add text of the model to the reply with that ``key``; without a key, to the last one until its calls have results."""
+        """Add text of the model to the last reply, or begin a new one.
+
+        A new reply begins after a message of the user and if ``key`` is not the last reply's. Without keys, it begins after a
+        result.
+        """
         said = self._reply(key, model, at)
         if text.strip():
             said.texts.append(text)
@@ -69,7 +73,7 @@ class Turns:
         self._open[call_id or made.id] = made
 
     def result(self, call_id: str, text: str, *, is_error: bool = False, images: Sequence[Image] = ()) -> bool:
-        """Set the result of the last call with that id. Return False if there is none without a result."""
+        """Set the result of the last call with that id. Return False if there is no such call, or if it has a result already."""
         call = self._open.pop(call_id, None)
         if call is None:
             return False

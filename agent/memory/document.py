@@ -13,7 +13,7 @@ _ITEM = Regex(r"[-*][ \t]+(?=\S)")
 _CONTINUED = Regex(r"(?: {2,}|\t)(?=\S)")
 _SHOWN = 80
 _FEWEST, _ROOM = 20, 20
-"""Number of notes that every document may have, and the average characters per note in a document with more."""
+"""Number of notes that any document may have, and the average characters per note in a document that may have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def most_notes(max_chars: int) -> int:
 
 
 def note_of(text: str, session: str = "") -> MemoryNote:
-    """Return a note with today's date. Blank lines and surrounding blanks are removed, because they would end the note."""
+    """Return a note with today's date. Blank lines are removed, because they would end the note; so are surrounding blanks."""
     lines = [line.strip() for line in text.strip().splitlines()]
     return MemoryNote("\n".join(filter(None, lines)), time.strftime("%Y-%m-%d"), session)
 

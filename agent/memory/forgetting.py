@@ -23,7 +23,7 @@ from toolcrib.contract.types import Json
 
 FoundNote: TypeAlias = tuple[MemoryFile, MemoryNote]
 _DATE = r"(?: \(\d{4}-\d\d-\d\d\))?"
-"""Regular expression for a date after a note in a prompt. The same text may have been noted on another day."""
+"""Matches the date, if any, after a note in a prompt: any date, because the same text may have been noted on another day."""
 _BREAK = Regex(r"\\+[nrt]")
 _CODE = Regex(r"\\+u([0-9a-fA-F]{4})")
 _ESCAPE = Regex(r"\\+")
@@ -33,7 +33,7 @@ _LARGEST = 64 * 1024 * 1024
 
 
 def notes_with(folder: MemoryFolder, text: str) -> Sequence[FoundNote]:
-    """Return the principal's notes, of all projects, that contain a text in any case. Raises MemoryUnreadable."""
+    """Return the principal's notes, of all projects, that contain a text, whatever its letter case. Raises MemoryUnreadable."""
     wanted = " ".join(text.casefold().split())
     return [
         (file, note)
@@ -138,7 +138,7 @@ def _flat(text: str) -> str:
 
 
 def files_with(folder: MemoryFolder, notes: Sequence[MemoryNote]) -> Sequence[Path]:
-    """Return the files that hold a note.
+    """Return the files that contain one of the notes.
 
     They are exports of sessions or memory, and files that an editor or a killed process left beside the documents.
     """

@@ -1,4 +1,4 @@
-"""The handler of ``memory``: a session's model notes facts about its user and the project."""
+"""The handler of the tool ``memory``, with which a session's model notes facts about its user and the project."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class MemoryKeeper:
     def _work(self, args: dict[str, Any], gone: list[str]) -> tuple[Callable[[MemoryDocument, str], MemoryDocument], str]:
         """Return the function that changes the document, and the word for the change: added, replaced or removed.
 
-        The function adds a removed note to ``gone``.
+        The function stores the text of a removed or replaced note in ``gone``.
         """
         from agent.memory.document import note_of
 

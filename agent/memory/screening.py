@@ -1,7 +1,7 @@
 """Screening of notes: reject texts that would act as instructions when a later session reads them as the agent's own notes.
 
-A note outlives its conversation, and no user watches when it is read. The list is short on purpose: it names phrases that no
-honest note contains. Notes that pass still grant nothing; the gate never reads notes.
+A note outlives its conversation, and no user watches when it is read. The list of phrases is short on purpose: it has only
+phrases that no honest note contains. Accepted notes grant nothing, because the approval gate never reads notes.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def why_not(text: str, redact: Callable[[str], str] = str) -> str:
     """
     hidden = unseen_in(text)
     if hidden:
-        return f"it has an invisible character ({written(text[min(hidden)])}); write it without"
+        return f"it has an invisible character ({written(text[min(hidden)])}); remove it"
     if word := disguised(text):
         return f"it has look-alike letters of another script in a Latin word ({word[:_SHOWN]}); use Latin letters"
     if redact(text) != text:

@@ -57,7 +57,7 @@ def told_of(document: MemoryDocument, max_chars: int, redact: Callable[[str], st
 def recalled(
     principal: Principal, folder: str | None, project_dir: Path, max_chars: int, redact: Callable[[str], str] = str
 ) -> str:
-    """Return the memory's part of the system prompt for a session of ``principal`` in ``folder``; None is a remote folder."""
+    """Return the memory's part of the system prompt for a session in ``folder``, which is None if it is remote."""
     if not remembers(principal):
         return ""
     project = None if folder is None else project_of(Path(folder), project_dir)
@@ -92,7 +92,7 @@ def _told(file: MemoryFile, max_chars: int, redact: Callable[[str], str]) -> str
 
 
 def _lines(document: MemoryDocument) -> Iterator[tuple[str, str]]:
-    """Yield lines of the document for the prompt, each with the text that counts; without the title and blank lines."""
+    """Yield the document's lines for the prompt, without title and blank lines, each with the text that counts for the limit."""
     for part in document.parts:
         if part.note is not None:
             date = f" ({part.note.date})" if part.note.date else ""

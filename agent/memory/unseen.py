@@ -31,7 +31,7 @@ _SELECTORS = "\ufe0e\ufe0f"
 _MONGOLIAN = "\u180b\u180c\u180d\u180e\u180f"
 _KEYCAP = "\u20e3"
 _DRAWN = frozenset({"So", "Sm", "Po", "Pd", "Cn"})
-"""Categories of characters that are drawn as emoji; older tables do not assign the newest ones."""
+"""Categories of characters that are drawn as emoji. Cn means unassigned, as the newest emoji are in older Unicode tables."""
 _JOINING = frozenset(
     {
         *("ARABIC", "SYRIAC", "MONGOLIAN", "NKO", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA", "TAMIL", "TELUGU"),

@@ -3,7 +3,7 @@
 By default a Chat Completions server is assumed to support native calls, whatever the model. Calls are in text if the provider is
 ``text``, or if the server reports that this model has no native calls (Ollama's capabilities, llama.cpp's template and caps).
 Then the protocol is the configured one, else that of the model's chat template, else that of its name, else ``auto``. A server
-that does not answer in time, or does not report it, changes nothing.
+that does not answer in time, or does not describe the model, changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HOSTED = (
     "z.ai", "bigmodel.cn", "minimax.io", "minimaxi.com", "github.ai", "githubcopilot.com", "novita.ai", "deepinfra.com",
     "hyperbolic.xyz", "ollama.com", "siliconflow.cn", "siliconflow.com", "nebius.com", "nebius.ai", "baseten.co",
 )  # fmt: skip
-"""Vendors with native calls whose servers provide no chat template: toolcrib does not ask for one."""
+"""Vendors with native calls whose servers provide no chat template; toolcrib does not ask these servers."""
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ def is_hosted(endpoint: Endpoint) -> bool:
 
 
 async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, str], *, remembers: bool) -> ModelInfo | None:
-    """Return the server's description of the model; only this server gets the key. None if it does not answer."""
+    """Return the server's description of the model; None for a vendor's server, or if the server does not answer."""
     from agent.model_choice.catalog import Cache
 
     if is_hosted(endpoint):

@@ -1,4 +1,4 @@
-"""Catalogue of models: on the configured servers, on servers of vendors with a key, and on this machine."""
+"""Catalogue of models: on the configured servers, on servers of vendors whose key is set, and on this machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ModelServer:
     """A server that may have models; or a plugin's provider, which may need no server.
 
     ``source`` is its origin: a key of the configuration, a variable, or FOUND. ``fault`` is the reason why it is unusable; then
-    there is no ``target``. ``models`` are the ones known without a request.
+    there is no ``target``. ``models`` are the models that are known without a request.
     """
 
     source: str
@@ -147,7 +147,7 @@ def _is_fresh(entry: Any, now: float) -> bool:
 
 
 def configured_servers(config: Config, environ: Mapping[str, str], plugins: Plugins | None = None) -> list[ModelServer]:
-    """Return the servers of the model, its fallbacks, and the vendors with set variables, each once, without any request."""
+    """Return the servers of the model, of its fallbacks, and of vendors whose variables are set, each once; sends no request."""
     kept: list[ModelServer] = []
     for server in _servers(config, environ, plugins):
         if server.target is None or all(server.target.endpoint is None or _key(server.target) != _key_of(one) for one in kept):
@@ -264,7 +264,7 @@ async def _offer(server: ModelServer, environ: Mapping[str, str], cache: Cache |
 async def probe_tools(target: ModelTarget, model: str, environ: Mapping[str, str]) -> bool | None:
     """Return whether the model calls a tool when one request of a few tokens asks for it. None if that is unknown.
 
-    Raises a ProviderError kind if the server is unreachable or refuses the key, and ConfigError.
+    Raises a subclass of ProviderError if the server is unreachable or refuses the key, and ConfigError.
     """
     from agent.providers.factory import ProviderOpening, open_session
     from agent.providers.http import HttpLimits

@@ -73,9 +73,9 @@ async def own_choice(session: SessionCore, choice: ModelChoice) -> ModelChoice:
 async def open_provider(
     session: SessionCore, choice: ModelChoice, *, instructions: str = "", environ: Mapping[str, str] | None = None
 ) -> ProviderSession:
-    """Return the session's conversation with its model, continuing from the records; with its fallback models, if any.
+    """Return an open provider session that continues from the session's records, with the configured fallback models, if any.
 
-    Raises ConfigError, and a ProviderError kind if listing the server's models fails.
+    Raises ConfigError, and a subclass of ProviderError if listing the server's models fails.
     """
     config, environ = session.config, environment(session.config, environ)
     target = choose_provider(config, choice, environ)
@@ -94,7 +94,7 @@ class _Opener:
     environ: Mapping[str, str]
 
     async def open(self, target: ModelTarget, *, fallback: bool = False) -> ProviderSession:
-        """Return a provider session with the conversation so far. The session's later records name its model."""
+        """Return a provider session with the conversation so far. Later records of the session name its model."""
         session, plugins = self.session, self.session.providers
         check_name(target.provider, plugins)
         if target.endpoint is not None:

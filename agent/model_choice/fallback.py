@@ -29,7 +29,7 @@ class Fallback:
 
 
 class FallbackSession:
-    """The first model's session, and after ``fall_back`` the next one's. It does not return to a failed one."""
+    """The first model's session, and after ``fall_back`` the next model's. A model that failed is not used again."""
 
     def __init__(self, first: ProviderSession, others: Sequence[Fallback]) -> None:
         self._current = first

@@ -1,6 +1,6 @@
 """Choose a session's model from the user's options, the environment or the configuration.
 
-Without one, the user types the calls.
+Without a model, the user types the calls.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def asked_by(config: Config, choice: ModelChoice, plugins: Plugins) -> dict[str,
 
 
 def environment(config: Config, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
-    """Return the environment, with the user's secrets file as the fallback. A result of this function is returned unchanged."""
+    """Return the environment, with the user's secrets file as the fallback. An earlier result is returned unchanged."""
     if isinstance(environ, ChainMap):
         return environ
     return ChainMap(dict(os.environ if environ is None else environ), dict(read_secrets(config.path.parent)))

@@ -23,11 +23,11 @@ START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 
 _starting: contextvars.ContextVar[bool] = contextvars.ContextVar("toolcrib_starting", default=False)
-"""True in the code of a starting plugin: its own sessions do not wait for the start."""
+"""True in the code of a starting plugin: sessions that it opens do not wait until all plugins have started."""
 
 
 class Lifecycle:
-    """The plugins and tool sources of one Crib: the first caller starts them, and they stop in the same event loop.
+    """The plugins and tool sources of one Crib. The first call of ``start`` starts them; stop them in the same event loop.
 
     ``failed`` maps a plugin's name to the reason why it did not start. ``redact`` removes secrets from log messages.
     """
@@ -49,7 +49,10 @@ class Lifecycle:
         return self._loop if self._to_stop or self._sources.opened() else None
 
     async def start(self) -> None:
-        """Start every plugin and return when all have started. Their errors are not raised. Later calls do nothing."""
+        """Start every plugin and tool source, and return when all have started or failed; no error of theirs is raised.
+
+        Later calls only wait for the first. A call by a plugin that is starting returns at once.
+        """
         begun = self._begun
         if begun is not None and begun.done():
             return
@@ -119,7 +122,10 @@ class Lifecycle:
 
 
 async def guarded(what: str, call: Callable[[], Any], seconds: float, redact: Callable[[str], str] = str) -> str:
-    """Call a sync or async function. Log an error and return it on one line; "" for none."""
+    """Call a sync or async function. Log an error and return it on one line; "" for none.
+
+    Raises only Ctrl-C and the cancellation of this task.
+    """
     try:
         async with asyncio.timeout(seconds) as limit:
             given = call()

@@ -22,7 +22,7 @@ class PluginTools:
         sources.begin(_NAME, self)
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Return at once: ``loading`` reports new tools."""
+        """Do nothing: ``loading`` reports new tools."""
 
     def tools(self) -> Sequence[ToolEntry]:
         """See ToolSource."""

@@ -40,7 +40,7 @@ RESERVED = frozenset({"approval"})
 _loading = threading.RLock()
 """Modules belong to the whole process, so only one thread loads plugins at a time."""
 _at_import: dict[str, Sequence[ToolEntry]] = {}
-"""Entries that installed plugins registered on import, by entry point. A later load does not import them again."""
+"""Tools that installed plugins registered on import, by entry point: a later load in this process runs no import again."""
 
 
 def discover(config: Config, project_dir: Path | None = None) -> list[PluginInfo]:
@@ -159,7 +159,7 @@ class _Loader:
     modules: list[str] = field(default_factory=list)
 
     def load(self, info: PluginInfo) -> PluginInfo:
-        """Return the loaded plugin; or, after a failure, the reverted one with the reason."""
+        """Load a plugin and return its info. If that fails, remove its changes and return the info with the reason."""
         before = {entry.name: entry for entry in self.registry.entries()}
         take_back = self.registry.checkpoint()
         self.registry.guard(_guard(self.config, info.name, before))
@@ -276,8 +276,9 @@ def _may_replace(config: Config, plugin: str, old: ToolEntry) -> None:
 
 
 def _check_kept(config: Config, registry: ToolRegistry, plugin: str, before: Mapping[str, ToolEntry]) -> None:
-    """Raise RegistrationError if the plugin registered a tool in the name of one of toolcrib's modules, or unregistered a tool:
-    the guard checks neither.
+    """Raise RegistrationError for changes that the guard does not check.
+
+    These are a tool that the plugin registered as one of toolcrib's modules, and a tool that it unregistered without permission.
     """
     for entry in registry.entries():
         if entry.is_built_in and before.get(entry.name) is not entry:
@@ -313,7 +314,7 @@ def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
 
 
 def _check_arguments(hook: str, function: Callable[..., Any], known: Sequence[str]) -> None:
-    """Raise PluginError for an argument that the hook does not have."""
+    """Raise PluginError for a parameter that the hook does not have, or that is keyword-only."""
     import inspect
 
     takes = f"{hook} takes any of {', '.join(known)}, by name" if known else f"{hook} takes no arguments"

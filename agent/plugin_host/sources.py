@@ -70,7 +70,7 @@ def plugin_folder(project_dir: Path) -> Path:
 def project_digest(project_dir: str | Path) -> str:
     """Return the sha256 of the files in ``<project>/.toolcrib/plugins`` (names and contents), in hexadecimal.
 
-    Raises PluginError if there is no such folder, or if it contains links, devices or more than 20 MB.
+    Raises PluginError if there is no such folder, or if it contains links, devices, more than 20 MB or more than 5,000 files.
     """
     return _digest(_snapshot(Path(project_dir)))
 
@@ -150,7 +150,7 @@ def _resolved(path: str) -> Path:
 def _why_untrusted(config: Config, root: Path, digest: str, *, changed: bool) -> str:
     what = "its plugins changed since you trusted them" if changed else "this project's plugins are not trusted"
     by_hand = f'{config.path}: plugins: {{trusted_projects: {{"{root}": {digest}}}}}'
-    return f"{what}; read {plugin_folder(root)}, then `toolcrib plugins trust` there (by hand: {by_hand})"
+    return f"{what}; read {plugin_folder(root)}, then run `toolcrib plugins trust` there (by hand: {by_hand})"
 
 
 def _snapshot(project_dir: Path) -> dict[str, bytes]:

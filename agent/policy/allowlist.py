@@ -44,7 +44,7 @@ class EntryFault:
 
 
 def entry_faults(config: Config, project_root: str) -> list[EntryFault]:
-    """Return the entries of command_allowlist that can never count below that folder."""
+    """Return the entries of command_allowlist that can never count below the folder ``project_root``."""
     found = []
     for entry in config.command_allowlist:
         try:
@@ -147,7 +147,7 @@ class PermanentGrants:
     # -- GrantStore ----------------------------------------------------------------------------------------------
 
     async def add(self, grant: Grant) -> None:
-        """Store a grant. An ``always`` grant is written first: if that fails, it raises and is not granted."""
+        """Store a grant. An ``always`` grant is first written to the file; if that fails, the grant does not count."""
         if grant.scope != "always" or grant.principal:
             await self._inner.add(grant)
             return
@@ -288,7 +288,7 @@ class _KnownEntries:
 
 
 def _digest(entry: AllowlistEntry) -> str:
-    if entry.text is not None:  # the part before @ lacks the folder: one project's entries stay known in another
+    if entry.text is not None:  # keep_only compares only the part before @, so other projects' digests stay
         return f"{_sha256(json.dumps(['text', entry.text]))}@{_sha256(entry.cwd)}"
     links = [list(entry.links)] if entry.links else []
     return _sha256(json.dumps([entry.version, entry.cwd, list(entry.argv), *links]))

@@ -260,7 +260,7 @@ def _changes(before: Watched, after: Watched) -> tuple[ConfigChange, ...]:
 
 
 def _is_new(state: Path, config: Config) -> bool:
-    """Return whether nothing was ever recorded there.
+    """Return whether nothing was ever recorded in the folder ``state``.
 
     Files of a start in progress, of a configuration in the same folder, and snapshots read by ``toolcrib explain`` do not count.
     """

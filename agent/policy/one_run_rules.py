@@ -153,7 +153,7 @@ def _read_entry(entry: Mapping[str, Any], where: str, rules: list[OperatorRule],
 
 
 def _filled(entry: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return the entry with defaults for a command line. Raises ConfigError for an entry that does not allow."""
+    """Return the entry with the defaults of a rule for one run. Raises ConfigError for an entry that does not allow."""
     kind = "decision" if "tool" in entry else "level"
     if entry.get(kind, "allow") != "allow":
         raise ConfigError(f"{source}: {kind}: {_ONLY_ALLOWS}")

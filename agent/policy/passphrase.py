@@ -1,6 +1,7 @@
-"""The passphrase that proves to a local interface (the console, a page) that a user decides. An account alone proves nothing.
+"""The passphrase that proves to a local interface (the console, a page) that a user decides.
 
-The user sets it at a terminal. Only a salted scrypt hash of it is stored, in the state folder.
+The account of a process proves nothing, because a session's commands have it too. The user sets the passphrase at a terminal.
+Only a salted scrypt hash of it is stored, in the state folder.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Limits on changes and decisions by a session's commands. All of toolcrib's self-protection uses this module.
 
 A process that hosts sessions holds a shared lock on the folders of its configuration and state, and its commands get the folders'
-numbers in a variable. toolcrib's own commands that change settings, grants or trust check both in their ancestors, and refuse if
-the folder is one of these. They compare numbers, so other names of the folder or of the program make no difference. Processes
-with other folders keep working, such as toolcrib's own tests in a session.
+numbers in a variable. toolcrib's own commands that change settings, grants or trust look for the variable, and for the locks of
+their ancestors, and refuse if a folder that they use is among these. They compare numbers, so other names of the folder or of the
+program make no difference. Processes with other folders keep working, such as toolcrib's own tests in a session.
 
 A decision is refused whatever the folders are: a process below any session (``is_below_any``) answers no question, and a local
 interface accepts decisions only from a process that is proven to run outside of all sessions (``is_outside``). Both check the
@@ -203,7 +203,10 @@ def _file_number(parts: Sequence[str]) -> FolderId:
 
 
 def _is_held(folder: Path) -> bool:
-    """Return whether any process holds a lock on the folder. Some file systems report a folder's number in two ways."""
+    """Return whether any process holds a lock on the folder.
+
+    ``_holders`` can miss a lock, because some file systems report a folder's number in two ways.
+    """
     try:
         handle = os.open(_there(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

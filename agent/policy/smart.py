@@ -116,7 +116,7 @@ class Auxiliary:
     async def reply(self, question: str) -> tuple[str, str]:
         """Return the model's name and its answer.
 
-        Raises a ProviderError or ConfigError, and ValueError if it calls a tool.
+        Raises a ProviderError or ConfigError, and ValueError if the model calls a tool.
         """
         target = await self._named()
         conversation = ProviderOpening(system=_SYSTEM, stream=self.stream, response_schema=SCHEMA)
@@ -219,7 +219,7 @@ def person_behind(asker: Asker | None) -> Asker | None:
 def may_be_lowered(ticket: SuspendTicket) -> bool:
     """Return whether a model may answer: the ticket is the approval gate's, and all its findings have the level ``ask``.
 
-    Only the user answers for an operator's rule about a tool, and for a mode that confirms edits, because they require it.
+    Only the user answers if an operator's rule about a tool, or a mode that confirms edits, requires the approval.
     """
     findings = ticket.parameters.get("findings")
     if ticket.action != ACTION or ticket.resume_mode != "replay" or not isinstance(findings, list | tuple) or not findings:

@@ -39,7 +39,7 @@ _PEOPLE = frozenset(("", "user", "self", "assistant", "all"))
 
 
 def kind_of(start: str) -> Literal["calls", "protocol", ""]:
-    """Return the likely kind of a reply by its beginning."""
+    """Return the likely kind of a reply by its beginning, "" for ordinary text."""
     if _PROTOCOL.match(start):
         return "protocol"
     return "calls" if _JSON_CALL.match(start) or (start[0] == "[" and BEGINS.match(start)) else ""
@@ -126,8 +126,8 @@ def leading_value(body: str) -> tuple[str, str] | None:
 def header_end(text: str, *, marked: bool) -> tuple[int, bool] | None:
     """Return the end of a harmony header, and whether it is complete; None if more text is needed.
 
-    The end of a message, the start of another, or too many characters end it as incomplete. Without a mark at its beginning
-    (not ``marked``), the end of its line also ends it.
+    The end of a message, the start of another, or too many characters end the header as incomplete. If no mark precedes the
+    header (not ``marked``), the end of its line ends it too.
     """
     match = (_HEADER_STOPS if marked else _LINE_STOPS).search(text, 0, _HEADER_LIMIT + _LONGEST_STOP)
     if match is not None and match.start() <= _HEADER_LIMIT:

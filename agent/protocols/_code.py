@@ -155,7 +155,7 @@ class CodeState:
     def passes(self, mark: str, ends: tuple[str, ...], *, call: bool) -> bool:
         """Return whether ``mark``, which comes next, is only mentioned.
 
-        ``ends`` are the marks that end a call which it begins. For a ``call``, a possible quotation is enough.
+        ``ends`` are the marks that end a call which ``mark`` begins. If a ``call`` begins there, a possible quotation is enough.
         """
         self._look()
         if self._quoted is not None:
@@ -205,7 +205,7 @@ class CodeState:
                 return
             self._marked = 0
         if self._quoted and any(end in text for end in self._quoted):
-            self._quoted = None  # the reader does not search text for every end
+            self._quoted = None  # the reader calls ``passes`` only for some ends
         first, *lines = text.split("\n")
         self._add(first)
         for line in lines:

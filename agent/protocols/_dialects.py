@@ -1,4 +1,4 @@
-"""The protocols by name. ``auto`` reads any of them: for models whose template is unknown."""
+"""The protocols by name. ``auto`` reads any of them, and is used for models whose template is unknown."""
 
 from __future__ import annotations
 

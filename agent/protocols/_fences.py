@@ -346,7 +346,7 @@ DROPPED = (
 WRAPPERS = ("<response>", "</response>", "<answer>", "</answer>", "<assistant>", "</assistant>", "<|content|>")
 """Tags around a whole answer, and Solar's mark before it."""
 STRIKE, STRIKE_END = "<s>", "</s>"
-"""The end of HTML's strikethrough, which is also the end of a turn of some models."""
+"""HTML's strikethrough; its end is also the end of a turn of some models."""
 
 CALL_ENDS = frozenset(end for row in FENCES for end in row.closers) - {"\n", "```", "\n```", *TURN_ENDS}
 PART = ">>>"

@@ -97,8 +97,8 @@ def begins_line(text: str, at: int) -> bool:
 
 
 def inside(key: str) -> str:
-    return f"the value of {key} holds the beginning of another argument, so it is not clear where it ends; close each one"
+    return f"the value of {key} contains the beginning of another argument, so its end is not clear; close each argument"
 
 
 def misspelt(key: str) -> str:
-    return f"the value of {key} ends with a tag that may be meant as its end, so it is not clear where it ends; close each one"
+    return f"the value of {key} ends with a tag that may be meant as its end, so its end is not clear; close each argument"

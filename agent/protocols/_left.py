@@ -120,7 +120,7 @@ def lost_in_block(
     names = _names_in_code(*code, beginning, reader)
     if not any(name in known or (name and not known) for name in names):
         return []
-    fault = "calls in a code block at the end of the reply are not run; to call, write it without the block"
+    fault = "calls in a code block at the end of the reply are not run; to call, write the call without the block"
     return [faulty(names[0], code[1], f"{fault}, and to show an example, write text after it")]
 
 
@@ -142,7 +142,7 @@ def speaks(text: str) -> bool:
 
 
 def _listed(marks: list[str]) -> str:
-    return f"{', '.join(marks)} {'stands' if len(marks) == 1 else 'stand'}"
+    return f"{', '.join(marks)} {'is' if len(marks) == 1 else 'are'}"
 
 
 def left_over(content: str, known: Definitions) -> list[ToolCall]:

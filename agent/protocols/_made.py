@@ -1,4 +1,4 @@
-"""Calls from the blocks of a reply: names, arguments by the schema's types, and faults with the correct form."""
+"""Calls from the blocks of a reply: names, arguments in the types of the tool's schema, and faults that show the correct form."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def _read(text: str) -> Json:
     try:
         return read_json(text)
     except ValueError:
-        return text  # validation by the tool's schema will report the problem
+        return text  # validation against the tool's schema will report the problem
 
 
 def _is_value(text: str) -> bool:

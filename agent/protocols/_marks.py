@@ -72,7 +72,7 @@ class SpokenMarks:
         self._marks = marks
         self.harmony = harmony
         """True if the reply is in harmony's format: then a message may begin on any line."""
-        self._ends: Counter[str] = Counter()  # of calls and thinking that are only mentioned
+        self._ends: Counter[str] = Counter()  # ends of calls and thinking that are only mentioned
         self.in_message = False
         """True after the beginning of a harmony message that is only mentioned."""
         self._strikes = 0

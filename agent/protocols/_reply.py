@@ -23,7 +23,7 @@ _SHOWN = (
     " reply with the call, after a blank line and without such words"
 )
 _BEHIND = "an earlier call in the reply has no clear end and may contain this one, so it was not run; call again"
-_STRAY = "{} follows the calls and ends an argument that was not begun, so it is not clear where theirs end; none was run"
+_STRAY = "{} follows the calls and ends an argument that was not begun, so the calls' ends are not clear; none was run"
 _LOOKED_BACK = 80
 _INTRODUCES = (":", "\uff1a", "->", "=>", "\u2192", "\u21d2", "|")
 """Ends of text before a call: if text follows the call too, it may be an example."""
@@ -262,9 +262,9 @@ class ReplyBuilder:
         self._held = False
 
     def end_thinking(self) -> None:
-        """Handle an end of thinking without a beginning: the prompt had opened it.
+        """Handle the end of thinking that the prompt had opened.
 
-        Calls in it do not run (000-19), except calls at its very end if the reply has nothing else.
+        Calls in the thinking do not run (000-19), except calls at its very end if the reply has nothing else.
         """
         if self.thought:
             return
@@ -277,7 +277,7 @@ class ReplyBuilder:
         self.thought_calls = [call for _, call in self.calls] if whole and not self._tail.strip() else []
         self.calls = []
         if self._unlikely:
-            return  # the user has seen it as text
+            return  # the user has seen the thinking as text
         text = self._content.getvalue()
         self._content, self._events, self._spaces, self.blank, self.lost = StringIO(), [], [], True, ""
         self.muse(text)

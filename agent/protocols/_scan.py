@@ -19,7 +19,7 @@ _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
 class Cut(NamedTuple):
-    """A block: its text, the text after it, whether its closing tag was found and its JSON value is complete, and that tag."""
+    """A block: its text, the text after it, whether its closing tag was found, whether its JSON is complete, and that tag."""
 
     body: str
     rest: str
@@ -125,7 +125,7 @@ class JsonScanner:
 
     A closing tag inside a string is part of the string, unless the text turns out not to be JSON: then it was the end. ``peek``
     are closing tags that remain in the rest. ``at_value``: the block ends with its first value. ``first``: characters that may
-    begin one.
+    begin a value.
     """
 
     def __init__(self, closers: Sequence[str], *, peek: Sequence[str] = (), at_value: bool = False, first: str = "{[") -> None:

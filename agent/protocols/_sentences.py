@@ -84,7 +84,7 @@ def covers(text: str) -> bool:
     means = _MEANS.search(sentence) is not None
     if text.endswith((".", "!", "\u2026")):
         if means or _POINTERS.isdisjoint(clause):
-            return False  # it may forbid anything
+            return False  # the sentence may forbid something else
     elif not means and "what" not in clause and _SHOWS.search(" ".join(filter(str.isalpha, clause)) + ":" * text.endswith(":")):
         return True
     if clause[:1] and clause[0] in _AVOIDS and _OBJECTS.issuperset(clause[1:]):

@@ -1,4 +1,4 @@
-"""Reads streamed replies and separates text, thinking and calls. One pass, whose result does not depend on the pieces (X-10)."""
+"""Reads streamed replies in one pass: text, thinking and calls. How a reply is cut into pieces makes no difference (X-10)."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def _m3_call(name: str, body: str, raw: str, known: Definitions) -> ToolCall:
         fields = _fields(body)
         return made(name, {key: _argument(value, known.schema(name, key)) for key, value in fields.items()}, raw)
     except ValueError as error:
-        return faulty(name, raw, f"{error}; write each argument as <key>value</key>, and a list as <item>value</item> each")
+        return faulty(name, raw, f"{error}; write each argument as <key>value</key>, and each item of a list as <item>...</item>")
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

@@ -22,8 +22,8 @@ _HOW = {
 def parse_command(line: str, names: Collection[str] = ()) -> ToolCall | None:
     """Return the call in a line, or None if the line is text.
 
-    ``@tool NAME {...}`` calls any name; ``@NAME {...}`` only a tool of ``names``. The line must begin with it: a mention inside
-    prose is not a call. An unreadable call is returned as a faulty one.
+    ``@tool NAME {...}`` calls any name; ``@NAME {...}`` only a tool of ``names``. The line must begin with ``@``: a mention
+    inside prose is not a call. An unreadable call is returned as a faulty one.
     """
     match = _LINE.fullmatch(line.strip())
     if match is None:

@@ -35,7 +35,7 @@ _ARGS_FOLLOW = re.compile(
     rf'\s*\{{\s*(?:"thought"\s*:\s*{_STRING}\s*,\s*)?"action"\s*:\s*\{{\s*"tool"\s*:\s*{_STRING}\s*,\s*"args"\s*:\s*(?=\{{)'
 )
 _ACTION_ENDS = re.compile(r"(?<=\})\s*\}\s*\}\s*\Z")
-"""Ends of a valid action: a thought after it would be a string, so these close the arguments, the action and the object."""
+"""The braces after the arguments that close ``action`` and the whole object. After a ``thought`` there, a quote precedes them."""
 _TAIL = 100
 _RESEND = (
     'Reply again with exactly one JSON object and nothing else: {"thought": "...", "action": {"tool": "...", "args": {...}}} '
@@ -83,7 +83,7 @@ class JsonObjectProtocol:
         return [{"role": "tool", "name": one["name"] or "unknown", "content": one["text"]} for one in results]
 
     def render_reply(self, text: str, calls: Sequence[ToolCall]) -> str:
-        """Return a reply as one object, or one for each call if there are several: the protocol has no closer form."""
+        """Return a reply as one object, or as one object for each call: the protocol has no form for several calls."""
         if not calls:
             return json.dumps({"final": {"content": text}}, ensure_ascii=False)
         actions = ({"thought": text[:THOUGHT_LIMIT], "action": {"tool": call.name, "args": call.args}} for call in calls)
@@ -193,7 +193,7 @@ class JsonObjectReader:
         return ToolCall(ToolCall.new_id(), tool, args)
 
     def _check(self, tool: str, args: dict[str, Any]) -> None:
-        """Check arguments by the tool's schema. Raises _RefusedError, which shows the schema; the tool is not run (001-11)."""
+        """Check arguments against the tool's schema. Raises _RefusedError with the problem; then the tool is not run (001-11)."""
         from tools.arguments import ArgumentCheck
 
         try:
@@ -201,7 +201,7 @@ class JsonObjectReader:
         except InvalidArguments as error:
             raise _RefusedError("args_mismatch", f"the arguments of {tool} do not fit: {error.text}", tool) from None
         except ValueError as error:
-            raise _RefusedError("args_mismatch", f"the schema of {tool} is bad: {str(error)[:300]}", tool) from None
+            raise _RefusedError("args_mismatch", f"the schema of {tool} is invalid: {str(error)[:300]}", tool) from None
 
     def _schema(self, tool: str) -> str:
         return json.dumps(dict(self._known.parameters(tool)), ensure_ascii=False)[:800]

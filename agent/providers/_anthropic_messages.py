@@ -149,7 +149,7 @@ class AnthropicMessages(History):
         self.ids.update(calls)
 
     def _add(self, role: str, blocks: Sequence[Mapping[str, Any]]) -> None:
-        """Add a message, or extend the last one: roles alternate."""
+        """Add a message, or extend the last one if it has this role, because roles must alternate."""
         self._count += len(blocks)
         if role == self._role:
             self._last.extend(blocks)

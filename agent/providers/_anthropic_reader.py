@@ -1,7 +1,7 @@
 """Reads an Anthropic Messages reply, streamed or whole, into one ProviderTurn.
 
-Blocks are kept unchanged and in order: signatures, results of the server's own tools (never run here) and unknown kinds go back
-as they came. message_start may contain whole blocks already (X-6).
+Blocks are kept unchanged and in order: signatures, results of the server's own tools (never run here) and unknown kinds are sent
+back as they came. message_start may contain whole blocks already (X-6).
 """
 
 from __future__ import annotations

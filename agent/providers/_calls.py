@@ -13,7 +13,7 @@ from toolcrib.contract.session import StreamEvent
 from toolcrib.contract.types import ToolCall
 
 UNREADABLE = "INVALID_JSON"
-"""The only argument of a call with unreadable arguments: their raw text."""
+"""Name of the only argument of a call with unreadable arguments; its value is their raw text."""
 
 CUT_OFF = (
     "cut off: the reply reached its token limit inside this call, so it was not run. "
@@ -280,7 +280,7 @@ def _unquoted(text: str) -> Any:
 
 
 def sent_back(raw: str, args: Any) -> str:
-    """Return arguments as JSON for the history: unchanged if they are strict, because servers read them again."""
+    """Return arguments for the history, which servers read again: the raw text if it is a strict JSON object, else as JSON."""
     try:
         if isinstance(json.loads(raw, parse_constant=_refuse), dict):
             return raw

@@ -37,7 +37,7 @@ class ChatMessages(History):
         self._bares = False
         self._fills = 0  # which of _FILLS is sent, from 1
         self._sent: list[bytes] = []
-        self._reasoned: dict[int, dict[str, bytes]] = {}  # of each message of the model, as its reply carried it
+        self._reasoned: dict[int, dict[str, bytes]] = {}  # reasoning of each message of the model, by its place
         self._open: dict[str, str] = {}  # calls without a result: their own id and their id on the wire
         self.ids: set[str] = set()  # of all calls so far
 

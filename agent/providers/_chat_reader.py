@@ -27,7 +27,7 @@ class ChatReader(EventReader):
     """See EventReader. Calls keep the server's ids if they are new: some servers count from 0 in each reply.
 
     A call in ``function_call``, the predecessor of ``tool_calls``, is read in a stream, and in a whole body if ``sent_tools``. If
-    no tools were sent, a body with it answers a request of another program.
+    no tools were sent, such a call in a whole body is ignored, because the model was offered none.
     """
 
     sent_tools = False
@@ -111,7 +111,7 @@ class ChatReader(EventReader):
                 elif (content is None or len(delta) > 1) and not _PLAIN.issuperset(delta):
                     self._rest(delta)
             elif (message := choice.get("message")) is not None and not (self._text or self._calls.calls):
-                self._take({"choices": [{"delta": message}]})  # a whole reply, or the last piece of a stream, with all of it
+                self._take({"choices": [{"delta": message}]})  # a whole reply, or a stream's last piece that repeats it
             if choice.get("finish_reason"):
                 self._ended(choice)
                 self._head(chunk)

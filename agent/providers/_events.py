@@ -24,8 +24,8 @@ class EventReader:
     """Reads one reply: call ``read_events`` (for a stream) or ``read_body`` (for a whole reply), then ``finish``.
 
     ``on_event`` receives deltas as they arrive. ``name_of`` maps a tool's name on the wire to its own; ``taken`` are the ids of
-    earlier calls, which some servers reuse. The read methods raise the ProviderError kind of an error object in the reply, and
-    StreamBroken for an invalid reply; both carry the text so far.
+    earlier calls, which some servers reuse. The read methods raise a subclass of ProviderError for an error object in the reply,
+    and StreamBroken for an invalid reply; both carry the text so far.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Translates a server's refusal: a status, headers and an error object become one ProviderError kind."""
+"""Translates a server's refusal: a status, headers and an error object become an instance of a subclass of ProviderError."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SPENT = Regex(
     r"|余额不足|欠费",
     re.IGNORECASE,
 )
-"""An account without money, in the words of vendors: a later request would be refused too."""
+"""Matches a vendor's words for an account without money: a later request would be refused too."""
 _PERIOD = (
     r"(?:month(?:ly)?|week(?:ly)?|annual|year(?:ly)?|(?:billing )?cycle|billing period|\d+[ -]days?)\b(?! ?(?:plan|sub|tier))"
 )
@@ -47,14 +47,16 @@ _SPENT_PERIOD = Regex(
     r"|(?:本月|当月|每月|月度|本周|每周|周期).{0,12}(?:额度|配额|限额|上限|用量|次数)",
     re.IGNORECASE,
 )
-"""A used up quota of a month or the like, if no limit of a minute is named."""
+"""Matches a used-up quota of a month or the like. If the text also names a limit of a second or a minute, it does not count."""
 _SPENT_DAY = Regex(
     r"\b(?:daily|per[ -]?day|today)\b.{0,60}\b(?:limit|quota|cap|allowance|budget)s?\b"
     r"|\b(?:limit|quota|cap|allowance|budget)s?\b.{0,120}\b(?:daily|per[ -]?day|today)\b"
     r"|(?:今日|今天|当日|每日|每天|单日).{0,12}(?:额度|配额|限额|上限|次数)",
     re.IGNORECASE,
 )
-"""A used up quota of a day, unless it is a rate limit or the server gives a time to wait: some count the last 24 hours."""
+"""Matches a used-up quota of a day. It does not count if the server names a rate limit, or a time to wait: some servers count
+the last 24 hours.
+"""
 _RATE = Regex(r"(?:\b(?:per|a|an|each|every)[ -]|/ ?)(?:sec|min)(?:ond|ute)?\b|\b(?:RPM|TPM|RPS)\b|每分钟|每秒", re.IGNORECASE)
 _RATE_LIMIT = Regex(r"\brate[ _-]?limit", re.IGNORECASE)
 _ONE = r"(\d+(?:\.\d+)?)\s*(ms|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?)(?![a-z])"

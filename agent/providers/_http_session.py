@@ -80,7 +80,7 @@ class HttpSession(ABC):
         self._steer.set(tool_choice, schema)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
-        """Run a turn. Raises a ProviderError kind, with the ``text`` so far. Cancelling closes the connection at once."""
+        """Run a turn. Raises a subclass of ProviderError, with the ``text`` so far. Cancelling closes the connection at once."""
         while True:
             try:
                 turn = await self._ask(on_event)
