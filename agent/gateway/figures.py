@@ -19,11 +19,11 @@ BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 MINUTES = 5
 """Minutes that rates cover."""
 _LAST = 200
-"""Number of latest times that the median and the 95th percentile cover."""
+"""Number of latest durations that the median and the 95th percentile cover."""
 
 
 class Waits:
-    """Distribution of times in seconds. ``counts`` has the number of times in each bucket of BOUNDS, and last of longer times."""
+    """Distribution of durations in seconds. ``counts`` has a number for each bucket of BOUNDS, and one for longer durations."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)
@@ -31,18 +31,18 @@ class Waits:
         self._last: deque[float] = deque(maxlen=_LAST)
 
     def record(self, seconds: float) -> None:
-        """Count a time."""
+        """Count a duration."""
         self.counts[bisect.bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds
         self._last.append(seconds)
 
     def within(self, share: float) -> float | None:
-        """Return the quantile ``share`` of the latest times, such as 0.5 for the median; None if there are none."""
+        """Return the quantile ``share`` of the latest durations, such as 0.5 for the median; None if there are none."""
         ordered = sorted(self._last)
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
 
     def to_json(self) -> dict[str, Json]:
-        """Return the figures of the latest times."""
+        """Return the figures of the latest durations."""
         return {"count": len(self._last), "median": self.within(0.5), "p95": self.within(0.95)}
 
 

@@ -16,7 +16,7 @@ class HeldChats:
         self._held: dict[str, asyncio.Event] = {}
 
     def hold(self, chats: Iterable[str]) -> None:
-        """Hold exactly these chats: the runs of each wait until it is released."""
+        """Hold exactly these chats: the runs of each chat wait until the chat is released."""
         self._held = {chat: asyncio.Event() for chat in chats}
 
     def __contains__(self, chat: str) -> bool:

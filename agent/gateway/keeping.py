@@ -49,7 +49,7 @@ class LineKeeper:
         await self.line.drain(seconds)
 
     async def stop(self, *, now: bool = False) -> None:
-        """Stop the line for good; see ChatLine.stop."""
+        """Stop the line, and do not restart it; see ChatLine.stop."""
         await self._let_be()
         await self.line.stop(now=now)
         self.ended.set()

@@ -72,8 +72,8 @@ class GatewayLog(logging.Handler):
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to write a record.
 
-        Records of libraries are dropped, because their URLs may contain tokens. Records of this project's other modules are
-        dropped below their own level, because they may contain messages.
+        Records of libraries are dropped, because their URLs may contain tokens. Records from outside the gateway are dropped
+        below the level that the class describes for them, because they may contain users' messages.
         """
         if not record.name.split(".")[0].startswith(_OURS):
             return False

@@ -68,7 +68,7 @@ class MessageSender:
     async def effects(self, args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
         """Return the effects of a call: reading the file, if one is sent, and sending the message to its recipient.
 
-        Raises InvalidArguments, and like ``Recipients.named`` and ``_read``.
+        Raises InvalidArguments, and the same errors as ``Recipients.named`` and ``_read``.
         """
         if args.get("action", "send") == "list":
             return ()
@@ -95,8 +95,8 @@ class MessageSender:
     async def __call__(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """Send a message or list chats. ``data``: {chats: [{to, whom, asks}]} for list, else {to, whom, status, note?}.
 
-        ``status`` is ``shown`` or ``queued``. Raises like ``effects``, and ExecutionFailed if the message can't be stored or the
-        platform rejects it.
+        ``status`` is ``shown`` or ``queued``. Raises the same errors as ``effects``; Denied if the message was not judged, or
+        exceeds a limit; and ExecutionFailed if it can't be stored, or the platform rejects it.
         """
         sender = ctx.run_identity.principal
         recipients = Recipients(self._store, self._config())
@@ -163,7 +163,10 @@ class MessageSender:
         return await persons_session(self._store, ctx.run_identity.session_id)
 
     async def _kept(self, ctx: ToolCallContext, judged: SendsMessage, found: Recipient, key: str) -> tuple[OutFile, ...]:
-        """Store a copy of the judged file for the gateway. Raises Denied if the file has changed since it was judged."""
+        """Store a copy of the judged file for the gateway.
+
+        Raises Denied if the file has changed since it was judged, or if the gateway may run on another machine.
+        """
         if self._config().store_url:
             raise Denied("the store is on a server, and a gateway elsewhere can't read this machine's files: send text")
         from agent.gateway.sending import write_copy
@@ -180,7 +183,7 @@ class MessageSender:
 
 
 async def _read(ctx: ToolCallContext, effects: Sequence[Effect]) -> tuple[str, bytes]:
-    """Return the name and content of the file to send. Raises like ``send_file``."""
+    """Return the name and content of the file to send. Raises Denied without the right to read files, else as ``send_file``."""
     if ctx.granted is not None and "read_file" not in ctx.granted:
         raise Denied("this session may not read files, so it can't send any")
     from tools.files.places import files_of, missing, translate_file_errors, unmoved
@@ -295,7 +298,7 @@ async def show(platform: str, store: Store, outbox: Outbox) -> None:
 
 
 def _fitting(body: Mapping[str, Json], most: int) -> Mapping[str, Json]:
-    """Return the message; if its file is missing or too large for the platform, then with a line about that instead."""
+    """Return the message. If its file is missing or too large for the platform, a line about that takes the file's place."""
     sizes = [Path(path).stat().st_size if Path(path).exists() else most + 1 for path, _, _ in body["files"]]
     if all(size <= most for size in sizes):
         return body

@@ -17,7 +17,7 @@ _BEGIN = "toolcrib_gateway"
 
 
 class LineCollector(Collector):
-    """Collects the current figures of the gateway's platforms, including those that do not run."""
+    """Collects the current figures of the gateway's platforms, even of platforms that do not run."""
 
     def __init__(self, lines: Callable[[], Sequence[ChatLine]]) -> None:
         self._lines = lines

@@ -343,7 +343,7 @@ class Outbox:
     # -- an answer while it is written ---------------------------------------------------------------------------
 
     async def _update(self, chat: str, lane: _Lane, live: LiveText) -> None:
-        """Show the current text of an answer. Its first text is stored before it is sent: the final text will replace it."""
+        """Show the current text of an answer. The first one is stored before it is sent, so that the final one can replace it."""
         traits, body = self._platform.traits, live.body
         if not live.shown_as:
             if not (text := self.growing(body["text"])):

@@ -165,7 +165,7 @@ class ChatLine:
         return self.state != "running" or self.door.is_outdated(config)
 
     async def reconfigure(self) -> None:
-        """Apply the process's current configuration from the next message on. Runs in progress end first."""
+        """Apply the process's current configuration from the next message on. Runs in progress still use the old one."""
         gateway = self._crib.config.gateway
         config = self._config = self._crib.config.platforms.get(self.name, PlatformConfig())
         self._admission.config = config
@@ -183,8 +183,7 @@ class ChatLine:
     async def drain(self, seconds: float) -> None:
         """Start no new work, and return when the current work has ended or ``seconds`` have passed.
 
-        Messages that arrive meanwhile are kept for the next start, except those that only end or refuse something. Questions stay
-        open.
+        Messages that arrive meanwhile are kept for the next start, unless they only end or refuse something. Questions stay open.
         """
         if self._platform is None or self.state != "running":
             return
@@ -221,7 +220,7 @@ class ChatLine:
         await self.manager.leave()
         await self.replies.flush()
         await (self.outbox.close(_AT_ONCE) if now else self.outbox.close())
-        if self._started and not self.is_anothers:  # otherwise earlier results were not checked yet
+        if self._started and not self.is_anothers:  # otherwise results may be missing, which the next start shows
             with contextlib.suppress(StoreFailed):
                 if not self.replies.is_behind:
                     await note_alive(self._store, self.name)

@@ -85,7 +85,7 @@ class ChatQuestions:
     async def start(self, is_ours: Callable[[str], Awaitable[Chat | None]]) -> None:
         """Show pending tickets and update decided ones, after an earlier process ended. Raises StoreFailed.
 
-        ``is_ours`` returns the chat in which a session's tickets are shown, or None.
+        ``is_ours`` returns the chat that shows a session's tickets, or None.
         """
         chats = RememberedChats(self._approvers.chats)
         for record in await self._store.tickets.pending():
@@ -220,9 +220,9 @@ class ChatQuestions:
         raise NoSuchQuestion(f"{len(found)} questions wait here ({ids}): name one by its id.")
 
     async def _copied(self, chat: Chat, key: str) -> str:
-        """Return the id of the ticket that the post with this key shows, "" if it is no ticket's or in another chat.
+        """Return the id of the ticket that a chat's post with this key shows; "" if the chat has no such post.
 
-        If the acknowledgement of a message was lost, its id is unknown, and only the key identifies it.
+        If the acknowledgement of a message was lost, the message's id is unknown, and only the key identifies it.
         """
         post = await self._store.mail.get(self._platform, key) if key.startswith(_KEY) else None
         return _ticket_in(key) if post is not None and post.chat == chat.key else ""

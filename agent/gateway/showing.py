@@ -28,7 +28,7 @@ def pages_of(prompt: str, most: int) -> list[str]:
 
 
 def foot_of(record: TicketRecord, roles: str, by_press: str) -> str:
-    """Return the line below a prompt: how to answer it, and the ``roles`` that may.
+    """Return the line below a prompt: how to answer it, and the ``roles`` that may answer.
 
     ``by_press``: how to approve if a message can't.
     """
@@ -63,7 +63,7 @@ def buttons_of(record: TicketRecord) -> list[Button]:
 def outcome_of(record: TicketRecord) -> str:
     """Return the outcome of a ticket, and who decided it."""
     answer = record.answer
-    if record.state == "expired" and answer is not None and answer.by == NO_USER:  # no user answered in time
+    if record.state == "expired" and answer is not None and answer.by == NO_USER:  # no user answered
         return _TAKEN_BACK
     by = f" by {answer.by}" if answer is not None and answer.by else ""
     if record.ticket.resume_mode != "replay" and record.state == "approved":  # answered a tool's question

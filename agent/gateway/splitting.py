@@ -107,7 +107,8 @@ def _blocks(text: str) -> Iterator[tuple[_Fence | None, str]]:
 def _pieces(fence: _Fence | None, block: str, most: int) -> list[str]:
     """Return a block as pieces of at most ``most`` characters. The first piece must be the beginning of a message."""
     if fence is not None and 8 * (len(fence.quotes) + len(fence.mark)) < most:
-        is_code = not fence.is_marked and len(fence.indent.expandtabs(4)) > 3 + bool(fence.quotes)  # for Markdown, without a list
+        # Without its list, Markdown reads a fence with so much indent as code.
+        is_code = not fence.is_marked and len(fence.indent.expandtabs(4)) > 3 + bool(fence.quotes)
         if len(block) > most or is_code:
             return list(_reopened(fence, block, most))
     return [block] if len(block) <= most else list(_cut(block, most))

@@ -1,7 +1,7 @@
 """Sessions of Claude Code: a file of JSON lines for each session, ``~/.claude/projects/FOLDER/SESSION.jsonl``.
 
 The location of the files and ``CLAUDE_CONFIG_DIR`` are documented at https://code.claude.com/docs/en/sessions. That page calls
-the lines internal: their format may change with each release. It is taken from third-party descriptions:
+the lines internal: their format may change with each release. The format is taken from third-party descriptions:
 
 - https://github.com/skillsynchq/txcript/blob/main/docs/formats/claude-code.md
 - https://github.com/DRMacIver/claude-reliability/blob/main/notes/transcript-format.md

@@ -1,6 +1,6 @@
 """Sessions of the Hermes agent: ``~/.hermes/state.db``, a SQLite file with the tables ``sessions`` and ``messages``.
 
-The public sources define the tables. Releases have added columns; a file without the later ones can be read too:
+Releases have added columns; a file without the later ones can be read too. The public sources define the tables:
 
 - https://github.com/NousResearch/hermes-agent/blob/main/hermes_state.py and hermes_state_schema.py (SCHEMA_SQL in
   hermes_state_common.py)

@@ -14,7 +14,7 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
 
 NOT_RECORDED = json.dumps({"error": "not recorded: the history that this session was imported from has no result of this call"})
-"""Result of a call for which the imported file has none, because every call needs a result (X-1)."""
+"""Result of a call that has none in the imported file: every call needs a result (X-1)."""
 _Role: TypeAlias = Literal["user", "assistant"]
 
 
@@ -56,8 +56,8 @@ class Turns:
     def reply(self, text: str, *, key: str = "", model: str = "", at: float | None = None) -> None:
         """Add text of the model to the last reply, or begin a new one.
 
-        A new reply begins after a message of the user and if ``key`` is not the last reply's. Without keys, it begins after a
-        result.
+        A new reply begins after a message of the user, and if ``key`` is not the last reply's. If neither reply has a key, it
+        begins after a result.
         """
         said = self._reply(key, model, at)
         if text.strip():

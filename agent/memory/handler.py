@@ -1,4 +1,4 @@
-"""The handler of the tool ``memory``, with which a session's model notes facts about its user and the project."""
+"""The handler of the tool ``memory``: a session's model uses it to note facts about the user and the project."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Offer:
 
 @dataclass(slots=True)
 class Cache:
-    """Lists of the last hour, in a file of the state folder that only its owner may read. A damaged file counts as empty."""
+    """Models listed in the last hour, in a file of the state folder that only its owner may read. A damaged file is ignored."""
 
     path: Path = field(default_factory=lambda: state_dir() / "models.json")
 

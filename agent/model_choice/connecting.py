@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 async def connect(
     session: SessionCore, choice: ModelChoice, *, instructions: str = "", allows_manual: bool = False
 ) -> ProviderSession:
-    """Return the session's open model. A resumed session keeps its model and provider, unless the user names another.
+    """Return an open provider session for a session's model.
+
+    A resumed session keeps its model and provider, unless the user names another.
 
     Raises ConfigError if there is no model and the user may not type the calls, and what open_provider raises.
     """

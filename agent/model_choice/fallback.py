@@ -20,7 +20,7 @@ _ANOTHER_MAY = (ConnectionFailed, Overloaded, RateLimited)
 class Fallback:
     """A model to fall back to. ``name`` is for users; ``open`` returns its session, which knows the conversation so far.
 
-    ``prices`` are its own, or None for the first model's.
+    ``prices`` are this model's own prices; None means the first model's.
     """
 
     name: str

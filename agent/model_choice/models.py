@@ -66,7 +66,10 @@ def asked_by(config: Config, choice: ModelChoice, plugins: Plugins) -> dict[str,
 
 
 def environment(config: Config, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
-    """Return the environment, with the user's secrets file as the fallback. An earlier result is returned unchanged."""
+    """Return the environment, with the user's secrets file as the fallback.
+
+    If ``environ`` is a result of this function, it is returned unchanged.
+    """
     if isinstance(environ, ChainMap):
         return environ
     return ChainMap(dict(os.environ if environ is None else environ), dict(read_secrets(config.path.parent)))

@@ -19,7 +19,7 @@ from tools.dispatch.hooks import Hook, HookManager, life_hooks
 
 _log = logging.getLogger(__name__)
 START_SECONDS = 30.0
-"""Limit for one plugin or platform."""
+"""Seconds that the start of one plugin, tool source or platform may take."""
 STOP_SECONDS = 5.0
 
 _starting: contextvars.ContextVar[bool] = contextvars.ContextVar("toolcrib_starting", default=False)
@@ -98,7 +98,7 @@ class Lifecycle:
         await asyncio.get_running_loop().create_task(self._start_all())
 
     async def stop(self) -> None:
-        """Stop everything that was started, in reverse order. May be called twice."""
+        """Stop the tool sources, then the plugins, the last started first. May be called twice."""
         for name in self._sources.opened():
             await self._stop_source(name)
         stops, self._to_stop = list(reversed(self._to_stop)), []

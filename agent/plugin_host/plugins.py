@@ -40,7 +40,7 @@ RESERVED = frozenset({"approval"})
 _loading = threading.RLock()
 """Modules belong to the whole process, so only one thread loads plugins at a time."""
 _at_import: dict[str, Sequence[ToolEntry]] = {}
-"""Tools that installed plugins registered on import, by entry point: a later load in this process runs no import again."""
+"""Tools that installed plugins registered on import, by entry point, for later loads: Python runs a module only once."""
 
 
 def discover(config: Config, project_dir: Path | None = None) -> list[PluginInfo]:

@@ -308,7 +308,7 @@ def _to_grant(entry: AllowlistEntry) -> Grant:
 
 
 def _bound(entry: AllowlistEntry, root: str) -> AllowlistEntry:
-    """Return an entry of plain text bound to a project's folder, or to none as in the file; return other entries unchanged."""
+    """Return an entry of plain text bound to the folder ``root``, "" for none, as in the file. Other entries stay unchanged."""
     return replace(entry, cwd=root) if entry.text is not None else entry
 
 

@@ -77,7 +77,10 @@ def permissions_of(workspace: Workspace, platform: str, tools: Sequence[str], us
 
 
 def _lasting(workspace: Workspace, principal: Principal) -> tuple[Sequence[Grant], str]:
-    """Return the permanent grants, from the configuration for the local user, else from the store; and why they are unknown."""
+    """Return the permanent grants, and the reason if they can't be read.
+
+    Those of the local user are in the configuration, all others in the store.
+    """
     config = workspace.config
     try:
         if principal.is_local:
@@ -91,7 +94,7 @@ def _lasting(workspace: Workspace, principal: Principal) -> tuple[Sequence[Grant
 
 
 def permissions_by(config: Config, platform: str, tools: Sequence[str], commands: Sequence[str]) -> Permissions:
-    """Return the permissions by a configuration alone; ``commands`` are the tools that run commands."""
+    """Return the permissions that a configuration alone determines; ``commands`` are the tools that run commands."""
     approval, here = config.approval, config.platforms.get(platform)
     smart = approval.smart.model or config.model.name or "the only model of its server"
     by = smart if approval.smart.enabled and (here is None or here.smart_approval) else ""

@@ -94,7 +94,7 @@ class Auxiliary:
 
     @classmethod
     def of(cls, config: Config, plugins: Plugins) -> Auxiliary:
-        """Return the model of approval.smart, with defaults from ``model``. Raises ConfigError with the setting to change."""
+        """Return the model of approval.smart, with defaults from the section ``model``. Raises ConfigError with the fix."""
         smart, model, environ = config.approval.smart, config.model, environment(config)
         if smart.api_key_env and not smart.base_url:
             raise ConfigError("approval.smart.api_key_env needs approval.smart.base_url, because a key is for one server")
@@ -153,7 +153,7 @@ class Auxiliary:
 
 
 class SmartAsker:
-    """An asker (see CallScope) in front of ``inner``, which asks the user; None if no user can be asked.
+    """An asker (see CallScope) in front of ``inner``, which asks the user, and is None if no user can be asked.
 
     ``told`` is called with every decision of the model, before the call runs or the user is asked.
     """

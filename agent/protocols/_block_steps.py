@@ -46,7 +46,7 @@ class BlockReader(ABC):
         """Return a reader for a part of the reply."""
 
     def _enter(self, fence: ProtocolFence, lead: str) -> None:
-        """Begin a block without tags. If its fence has an opening, the block is a call only if nothing else follows."""
+        """Begin a block without tags. If a code fence or a tool's name opens it, it is a call only if nothing else follows."""
         self._fence, self._buffer = fence, lead[self._beginning.skipped :]
         self._scanner = fence.scanner(self._buffer)
         self._step = self._in_pending if fence.opener else self._in_block

@@ -66,7 +66,9 @@ def _read(name: str, braces: str, raw: str, known: Definitions) -> ToolCall:
 
 
 class _Lenient:
-    """Reader of braces with incomplete marks. Its methods return a value and the offset after it, or raise ValueError.
+    """Reader of arguments in braces that lack some marks.
+
+    Its methods return a value and the offset after it, or raise ValueError.
 
     A string may lack its opening mark if its end is clear; a comma may be missing after a string; ``=`` may follow a key.
     """

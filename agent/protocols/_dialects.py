@@ -118,6 +118,6 @@ def find_protocol(name: str) -> TextProtocol:
 
 
 def protocol_for_model(model: str) -> TextProtocol:
-    """Return the dialect that a model was trained on, if its name shows it; else ``auto``."""
+    """Return the protocol that a model was trained on, if the model's name shows it; else ``auto``."""
     name = next((name for pattern, name in _BY_MODEL if re.search(pattern, model, re.IGNORECASE)), "auto")
     return _PROTOCOLS[name]

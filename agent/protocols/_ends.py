@@ -1,4 +1,4 @@
-"""Ends of arguments between tags: misspelt ones, and ends whose beginning was not seen."""
+"""Ends of arguments between tags: misspelt ends, and ends of arguments that have no beginning."""
 
 from __future__ import annotations
 

@@ -117,8 +117,8 @@ class SpokenMarks:
     def begins_message(self, before: str, rest: str, *, anywhere: bool, final: bool) -> bool | None:
         """Return whether one of harmony's headers begins a message.
 
-        A header begins one at the beginning of the reply (``anywhere``) and, in harmony's own format, on any line or after a
-        complete sentence. ``before`` is the end of the text before the header on its line.
+        A header begins a message at the beginning of the reply (``anywhere``) and, in harmony's own format, on any line or after
+        a complete sentence. ``before`` is the end of the text before the header on its line.
         """
         if not rest and not final:
             return None

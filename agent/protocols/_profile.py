@@ -21,7 +21,7 @@ def protocol_of(family: str) -> TextProtocol:
 def thinking_of(flags: Mapping[str, Any], family: str = "") -> Thinking:
     """Return the state of the thinking block after the prompt.
 
-    With ``enable_thinking`` or ``reasoning_format``, the block may be open: many templates let the model open it.
+    With ``enable_thinking`` or ``reasoning_format``, the block may be open or not: many templates let the model open it.
     """
     if flags.get("has_prior_message") or flags.get("enable_thinking") is False or flags.get("reasoning_format") == "none":
         return "closed"

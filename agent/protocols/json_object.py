@@ -35,7 +35,10 @@ _ARGS_FOLLOW = re.compile(
     rf'\s*\{{\s*(?:"thought"\s*:\s*{_STRING}\s*,\s*)?"action"\s*:\s*\{{\s*"tool"\s*:\s*{_STRING}\s*,\s*"args"\s*:\s*(?=\{{)'
 )
 _ACTION_ENDS = re.compile(r"(?<=\})\s*\}\s*\}\s*\Z")
-"""The braces after the arguments that close ``action`` and the whole object. After a ``thought`` there, a quote precedes them."""
+"""The braces right after the arguments, which close ``action`` and the whole object.
+
+This does not match if ``thought`` follows ``action``: then a quotation mark precedes the last brace.
+"""
 _TAIL = 100
 _RESEND = (
     'Reply again with exactly one JSON object and nothing else: {"thought": "...", "action": {"tool": "...", "args": {...}}} '

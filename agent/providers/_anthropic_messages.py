@@ -44,9 +44,9 @@ class AnthropicMessages(History):
         self._closed: list[bytes] = []
         self._role = ""
         self._last: list[Mapping[str, Any]] = []  # blocks of the message that is still open
-        self.ids: set[str] = set()  # of all calls so far
-        self._count = 0  # of all blocks so far
-        self._marked: tuple[_Breakpoint | None, _Breakpoint | None] = (None, None)  # the last request's, and this one's
+        self.ids: set[str] = set()  # ids of all calls so far
+        self._count = 0  # number of all blocks so far
+        self._marked: tuple[_Breakpoint | None, _Breakpoint | None] = (None, None)  # of the last request and of this one
         self._open: dict[str, str] = {}  # calls without a result: their own id and their id on the wire
 
     def system(self, text: str) -> None:

@@ -49,8 +49,8 @@ class OpenCall:
     def __init__(self, call_id: str, wire_id: str) -> None:
         self.id = call_id
         self.wire_id = wire_id
-        self.name = ""  # on the wire
-        self.shown = ""  # the tool's own
+        self.name = ""  # name on the wire
+        self.shown = ""  # the tool's own name
         self.parts: list[str] = []
         self.extra: dict[str, Any] = {}
 

@@ -39,7 +39,7 @@ class ChatMessages(History):
         self._sent: list[bytes] = []
         self._reasoned: dict[int, dict[str, bytes]] = {}  # reasoning of each message of the model, by its place
         self._open: dict[str, str] = {}  # calls without a result: their own id and their id on the wire
-        self.ids: set[str] = set()  # of all calls so far
+        self.ids: set[str] = set()  # ids of all calls so far
 
     @property
     def carried(self) -> Collection[Collection[str]]:

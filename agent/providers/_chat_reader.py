@@ -35,7 +35,7 @@ class ChatReader(EventReader):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._reasoning_key = ""
-        self._empty_key = ""  # of reasoning that is empty text: DeepSeek requires it too
+        self._empty_key = ""  # key of reasoning whose text is empty: DeepSeek requires it too
         self._details = DetailReader()
         self._images: list[Any] = []
         self._calls = CallReader(self._on_event, self._name_of, self._ids)

@@ -1,4 +1,4 @@
-"""Translates a server's refusal: a status, headers and an error object become an instance of a subclass of ProviderError."""
+"""Translates a server's refusal (a status, headers and an error object) into a subclass of ProviderError."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ _SPENT_PERIOD = Regex(
     r"|(?:本月|当月|每月|月度|本周|每周|周期).{0,12}(?:额度|配额|限额|上限|用量|次数)",
     re.IGNORECASE,
 )
-"""Matches a used-up quota of a month or the like. If the text also names a limit of a second or a minute, it does not count."""
+"""Matches a used-up quota of a month or the like. The match does not count if the text names a limit of a second or minute."""
 _SPENT_DAY = Regex(
     r"\b(?:daily|per[ -]?day|today)\b.{0,60}\b(?:limit|quota|cap|allowance|budget)s?\b"
     r"|\b(?:limit|quota|cap|allowance|budget)s?\b.{0,120}\b(?:daily|per[ -]?day|today)\b"
     r"|(?:今日|今天|当日|每日|每天|单日).{0,12}(?:额度|配额|限额|上限|次数)",
     re.IGNORECASE,
 )
-"""Matches a used-up quota of a day. It does not count if the server names a rate limit, or a time to wait: some servers count
-the last 24 hours.
+"""Matches a used-up quota of a day. The match does not count if the server names a rate limit, or a time to wait: some servers
+count the last 24 hours.
 """
 _RATE = Regex(r"(?:\b(?:per|a|an|each|every)[ -]|/ ?)(?:sec|min)(?:ond|ute)?\b|\b(?:RPM|TPM|RPS)\b|每分钟|每秒", re.IGNORECASE)
 _RATE_LIMIT = Regex(r"\brate[ _-]?limit", re.IGNORECASE)
@@ -138,7 +138,10 @@ def error_fields(parsed: Any) -> dict[str, Any]:
 
 
 def retry_after(headers: Mapping[str, str], body: str = "", *, now: datetime | None = None) -> float | None:
-    """Return the seconds that the server asks to wait: from its headers (seconds, milliseconds, a date), else from its text."""
+    """Return the seconds that the server asks to wait, None if it does not ask.
+
+    They are in its headers (seconds, milliseconds, a date), or else in its text.
+    """
     named = {name.lower(): value.strip() for name, value in headers.items()}
     if "retry-after-ms" in named and (milliseconds := _number(named["retry-after-ms"])) is not None:
         return milliseconds / 1000

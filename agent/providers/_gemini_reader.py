@@ -39,8 +39,8 @@ class _Call:
 
     def __init__(self, call_id: str, name: str, shown: str, part: dict[str, Any]) -> None:
         self.id = call_id
-        self.name = name  # on the wire
-        self.shown = shown  # the tool's own
+        self.name = name  # name on the wire
+        self.shown = shown  # the tool's own name
         self.part = part
         self.args: PartialArgs | None = None  # None if they came whole
         self.open = False

@@ -55,7 +55,7 @@ class HttpSession(ABC):
         self._server = client.endpoint.server
         self.model = model
         self._stream = stream
-        self._held: str | None = None  # of the last reply: see EventReader
+        self._held: str | None = None  # ``held`` of the last reply: see EventReader
         self._offered: Sequence[Mapping[str, Any]] = ()  # tools whose calls the server reads
         self._tools = b""  # as they are sent
         self._simplified = False
