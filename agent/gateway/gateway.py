@@ -266,7 +266,7 @@ class Gateway:
         for line in self.lines:
             one = line.status()
             state = one.problem or (
-                f"{one.open_sessions} open chats, {one.questions} questions, {one.mail} to read, {one.posts} to show"
+                f"{one.open_sessions} open chats, {one.questions} questions, {one.mail} unread, {one.posts} unsent messages"
             )
             lines.append(f"{one.name}: {state}")
         return "\n".join(lines)

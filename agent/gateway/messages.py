@@ -78,7 +78,7 @@ class MessageSender:
         sender, to = ctx.run_identity.principal, str(args.get("to", ""))
         found = await Recipients(self._store, self._config()).named(sender, to)
         if found is not None and await self._session(ctx) == found.session_id:
-            raise InvalidArguments("that is the chat that reads your answer: put it into your answer")
+            raise InvalidArguments("this chat gets your answer: put the text into the answer")
         files: tuple[str, ...] = ()
         effects: list[Effect] = []
         if args.get("file"):

@@ -96,9 +96,7 @@ class _Here:
 def _info(given: Mapping[str, Any], count: int) -> SessionInfo:
     here = _Here("session")
     session_id = here.text(given, "id")
-    here.at("id").must(
-        0 < len(session_id) <= _MOST_ID and session_id.isprintable(), f"1 to {_MOST_ID} characters that can be shown"
-    )
+    here.at("id").must(0 < len(session_id) <= _MOST_ID and session_id.isprintable(), f"1 to {_MOST_ID} printable characters")
     title, platform, user, model, cwd = (here.text(given, key) for key in _TEXTS)
     tags = given.get("tags", [])
     here.at("tags").must(isinstance(tags, list) and all(isinstance(tag, str) for tag in tags), "a list of strings")

@@ -273,7 +273,7 @@ def _is_new(state: Path, config: Config) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError as error:
-        raise ConfigError(f"{state} can't be read: {error.strerror or error}; make it readable for you") from error
+        raise ConfigError(f"{state} can't be read: {error.strerror or error}; allow your account to read it") from error
 
 
 def _is_anothers(path: Path) -> bool:
@@ -328,7 +328,7 @@ def _read(file: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise ConfigError(f"{file} can't be read: {error.strerror or error}; make it and its folder readable for you") from error
+        raise ConfigError(f"{file} can't be read: {error.strerror or error}; allow your account to read the folder") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         _log.error("%s can't be read (%s); the configuration must be confirmed again", file, error)
         return {}
