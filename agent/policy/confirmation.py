@@ -328,7 +328,7 @@ def _read(file: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise ConfigError(f"{file} can't be read: {error.strerror or error}; allow your account to read the folder") from error
+        raise ConfigError(f"{file} can't be read: {error.strerror or error}; let your account read it and its folder") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         _log.error("%s can't be read (%s); the configuration must be confirmed again", file, error)
         return {}
