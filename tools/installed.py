@@ -1,4 +1,4 @@
-"""Locations of toolcrib's own code and of its Python, which no tool may change, because the next start would run it."""
+"""Locations of toolcrib's own code and of its Python. No tool may change them, because the next start of toolcrib runs them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def installed(*, develop: bool = False) -> Installed:
     """Return the paths that tools may not change in this process. With ``develop``, leave out the checkout that toolcrib runs
     from.
 
-    The user then works on that checkout's sources.
+    ``develop`` is for a user who works on toolcrib's sources.
     """
     from tools.judge.own_code import Installed
 
@@ -43,7 +43,9 @@ def installed(*, develop: bool = False) -> Installed:
 
 
 def _interpreter(scripts: Path) -> Iterator[Path]:
-    """Yield the interpreter's programs: all of them in a virtual environment, else the interpreter and toolcrib only."""
+    """Yield the paths of the programs beside the interpreter: in a virtual environment the whole folder ``scripts`` and
+    pyvenv.cfg, else only the interpreter and the program toolcrib.
+    """
     if sys.prefix != sys.base_prefix:
         yield from (Path(sys.prefix, "pyvenv.cfg"), scripts)
     else:
@@ -72,7 +74,7 @@ _PATIENCE = 2.0
 
 @lru_cache(maxsize=8)
 def _multiplexed(tmux: str, pane: str, sty: str, zellij: str) -> tuple[str, ...]:
-    """Return the names of this process's own terminal in a multiplexer; ``*`` if tmux does not report them."""
+    """Return the names of the multiplexer sessions and windows that this process runs in; ``*`` if tmux does not report them."""
     names = [zellij] if zellij else []
     if sty:
         names += [sty, sty.partition(".")[2] or sty]

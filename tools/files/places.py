@@ -1,4 +1,4 @@
-"""Resolve a requested path to the file that is opened. This happens once: the gates judge the result, which is used unchanged."""
+"""Resolve a requested path, with its links, once per call: the gates judge the resolved path, and the tool opens that one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ E = TypeVar("E", ReadsFile, WritesFile, DeletesFile)
 
 
 class Files(Protocol):
-    """The methods of an Environment that reading needs."""
+    """The methods of an Environment that tools need to read files."""
 
     async def stat(self, path: str) -> FileInfo | None: ...
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes: ...
@@ -34,9 +34,9 @@ class Files(Protocol):
 
 
 class HostFiles:
-    """Files on this machine, for spilled results.
+    """Files on this machine, for spilled results, which are here whatever the environment is.
 
-    These are on this machine in every environment. A result has only one name, so hard links are refused, as are devices.
+    A spilled result has only one name, so a file with several hard links is refused, as a device is.
     """
 
     async def stat(self, path: str) -> FileInfo | None:
@@ -73,7 +73,8 @@ def _kind(mode: int) -> Literal["file", "dir", "link", "other"]:
 def is_spilled(ctx: ToolCallContext, path: str) -> bool:
     """Return whether ``path``, with links followed, is in the spill folder of this machine.
 
-    Only a path whose name is below that folder is followed here: others belong to the environment, perhaps on another machine.
+    Links are followed only in a path that is in the folder by its name: any other path belongs to the environment, which may be
+    on another machine.
     """
     folder = real_path(ctx.spill_dir)
     named = Path(os.path.normpath(path))
@@ -81,7 +82,10 @@ def is_spilled(ctx: ToolCallContext, path: str) -> bool:
 
 
 async def located(ctx: ToolCallContext, path: str) -> str:
-    """Return the path; for an artifact's name, a local file with its content. Raises NotFound and ExecutionFailed."""
+    """Return ``path``, or, if it is an artifact's name, the path of a local file with the artifact's content.
+
+    Raises NotFound for an unknown artifact, ExecutionFailed if it can't be read.
+    """
     try:
         return str(await ctx.artifact(path)) if path.startswith(PREFIX) else path
     except (StoreFailed, OSError) as error:
@@ -89,7 +93,7 @@ async def located(ctx: ToolCallContext, path: str) -> str:
 
 
 def shown(ctx: ToolCallContext, path: str) -> str:
-    """Return the path for the model: an artifact by its name, which outlives the file."""
+    """Return the path as the model sees it. For a spilled result this is its artifact's name, which outlives the file."""
     return name_of(path) if is_spilled(ctx, path) else path
 
 
@@ -140,7 +144,7 @@ def translate_file_errors(path: str) -> Iterator[None]:
 
 
 async def missing(files: Files, path: str) -> NotFound:
-    """Return the error for a missing path, with the most similar names in its folder."""
+    """Return the error for a missing path, with similar names in its folder, or with its nearest existing folder."""
     folder, name = posixpath.split(path)
     info = await files.stat(folder)
     if info is None:

@@ -14,7 +14,7 @@ from tools.files.look_alikes import look_alike
 from tools.files.text import clip
 
 _LOOKED_AT = 50_000
-"""Maximum number of lines to search for the nearest one."""
+"""Number of lines, from the beginning of a file, that are searched for the most similar line."""
 
 
 class Fit(IntEnum):
@@ -40,8 +40,9 @@ class Placement:
 
 
 def place(lines: Sequence[str], ops: Ops, *, start: int, expected: int | None, what: str) -> Placement:
-    """Find the place for ``ops`` at or after ``start``: ``expected`` if they fit there, else the only one where they fit.
+    """Find the place at or after ``start`` where the old lines of ``ops`` are in the file.
 
+    If they are at several places, ``expected`` decides; but if they match only apart from white space, the place must be unique.
     Raises ExecutionFailed, naming ``what``, if they fit nowhere (with the nearest lines) or at several places (with their line
     numbers).
     """
@@ -60,7 +61,7 @@ def place(lines: Sequence[str], ops: Ops, *, start: int, expected: int | None, w
 
 
 def _refined(ops: Ops) -> Ops:
-    """Return the change with every line that it removes and adds again as context, which keeps the file's bytes."""
+    """Return the change, but with every line that it removes and adds again as context, so that this line's bytes are kept."""
     found: list[tuple[str, str]] = []
     for is_context, run in itertools.groupby(ops, key=_is_context):
         steps = list(run)
@@ -93,7 +94,10 @@ def several(what: str, numbers: Sequence[int], *, more: bool = False) -> Executi
 
 
 def _key(line: str, fit: Fit) -> str | bytes:
-    """Return the part of a line that must be equal, as bytes, because only ASCII white space, as in indents, may differ."""
+    """Return the part of a line that must be equal.
+
+    If white space may differ, it is bytes, because ``bytes.split`` splits only at ASCII white space.
+    """
     return line.rstrip("\r\n") if fit is Fit.LINE_END else b" ".join(line.encode("utf-8", "surrogatepass").split())
 
 
@@ -138,7 +142,7 @@ def _indent(line: str) -> str:
 
 
 def _shifted(block: Sequence[str], ops: Ops) -> list[str] | None:
-    """Return the added lines with the file's indent; None if the indents differ by more than one common prefix."""
+    """Return the added lines with the file's indent; None if the indents of file and change don't differ by one common prefix."""
     old = [text for op, text in ops if op != "+"]
     pairs = [(_indent(here), _indent(said)) for here, said in zip(block, old, strict=True) if said.strip()]
     here, said = pairs[0]
@@ -158,7 +162,7 @@ def _shifted(block: Sequence[str], ops: Ops) -> list[str] | None:
 
 def _nearest(lines: Sequence[str], old: Sequence[str]) -> str:
     """Return the most similar part of the file, with line numbers, to help the next attempt."""
-    from difflib import SequenceMatcher  # imported here, because every start loads this module
+    from difflib import SequenceMatcher  # imported only if needed, because every start of toolcrib loads placing.py
 
     blank, wanted = next(((at, line.strip()) for at, line in enumerate(old) if line.strip()), (0, ""))
     words = set(wanted.split())

@@ -17,7 +17,7 @@ from tools.files.places import Files, files_of, judged, located, missing, resolv
 from tools.files.text import clip, decode, describe
 
 READ_BYTES = 16 * 1024 * 1024
-"""Maximum bytes to read of a larger file."""
+"""Number of bytes at the beginning of a file that are read."""
 PAGE_CHARS = 30_000
 LINE_CHARS = 2000
 FOLDER_ENTRIES = 500
@@ -31,7 +31,7 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     """Read a page. ``data``: {path, content, first_line, last_line, total_lines | None, encoding, note?}.
 
-    For a folder it is {path, entries}, for a binary file {path, binary, size}. Raises NotFound with similar names,
+    For a folder ``data`` is {path, entries, total}, for a binary file {path, binary, size}. Raises NotFound with similar names,
     InvalidArguments for an offset or a column past the end.
     """
     path = judged(ctx, ReadsFile).path
@@ -97,7 +97,7 @@ def _take(lines: list[str], offset: int, limit: int, redact: Callable[[str], str
     for line in lines[offset - 1 : offset - 1 + limit]:
         text = line.removesuffix("\r")
         if len(text) > LINE_CHARS:
-            text = clip(redact(text), LINE_CHARS)  # half of a secret would not be detected in the result
+            text = clip(redact(text), LINE_CHARS)  # redact before the cut: half a secret is not recognised
         room -= len(text) + 8
         if room < 0 and shown:
             break
@@ -123,7 +123,7 @@ def _part(content: dict[str, Any], line: str, column: int, notes: Sequence[str],
 
 
 def _unread(path: str, number: int, *, begun: bool = True) -> str:
-    """Return how to read the rest of a file, from line ``number`` on."""
+    """Return how to read the rest of a file, from line ``number`` on. ``begun``: the beginning of that line was read."""
     where, how = (
         ("is longer", f"read its beginning with offset={number} and column=1, ") if begun else ("comes after them", "read ")
     )

@@ -1,4 +1,4 @@
-"""Write a file that may have more than its content: other names, extended attributes, an ACL."""
+"""Write a file that may have hard links, extended attributes or an ACL, and keep these if the environment can."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from toolcrib.contract.environment import Environment, ReplacesFiles
 async def rewrite(
     environment: Environment, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
 ) -> str:
-    """Write a file, with its parents. Return a message about lost facts, for the model and the user; "" if nothing or unknown.
+    """Write a file, and create missing parent folders. Return a message for the model and the user that names what of the old
+    file was lost, such as its ACL; "" if nothing was lost, or if the environment does not report losses.
 
-    ``mtime_ns``: its modification time, if the environment can set that. Raises like ``Environment.write_file``.
+    ``mtime_ns``: the modification time to set, if the environment can. Raises like ``Environment.write_file``.
     """
     if not isinstance(environment, ReplacesFiles):
         await environment.write_file(path, data, mode=mode)

@@ -53,13 +53,15 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         return _files_result(ctx, args, shown_as, prefix, found)
     found = await find_in_content(args, ctx, area)
     found.left_out = bool(effect.without)
-    if not on_host and not isinstance(ctx.environment, KnowsHome):  # another machine has none of toolcrib's own files
+    if not on_host and not isinstance(ctx.environment, KnowsHome):  # toolcrib's own files are on this machine
         await _leave_out_links(ctx, root, found)
     return _content_result(ctx, args, shown_as, prefix, found, is_folder=info.kind == "dir")
 
 
 async def _leave_out_links(ctx: ToolCallContext, root: str, found: Outcome) -> None:
-    """Leave out hard links to toolcrib's own files. A search follows no symbolic links."""
+    """Leave out matches in hard links to toolcrib's own files. Symbolic links need no check, because a search does not follow
+    them.
+    """
     paths = {line.path: posixpath.normpath(posixpath.join(root, line.path)) for line in found.lines}
     others = {name for name, path in paths.items() if await ctx.environment.resolve(path) != path}
     found.lines = [line for line in found.lines if line.path not in others]
@@ -80,7 +82,7 @@ async def _look(path: str, ctx: ToolCallContext) -> FileInfo:
 
 
 def _shorten(path: str, cwd: str) -> str:
-    """Return the path relative to the working folder, if it is below it."""
+    """Return ``path`` relative to the working folder ``cwd`` if it is in there, else unchanged."""
     if path == cwd:
         return "."
     return path.removeprefix(f"{cwd}/") if cwd not in ("", "/") else path
@@ -91,7 +93,7 @@ def _join(prefix: str, name: str) -> str:
 
 
 def _quoted(path: str) -> str:
-    """Return the path unchanged, unless control characters in it could look like more of the result."""
+    """Return the path; quoted if it has control characters, such as line ends, that could fake other lines of the result."""
     return path if path.isprintable() else repr(path)
 
 

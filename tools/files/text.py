@@ -36,7 +36,7 @@ class Text:
     mark: bytes = b""
 
     def encode(self, text: str) -> bytes:
-        """Encode a text in this file's encoding. Raises InvalidArguments for a character that does not fit."""
+        """Encode a text in this file's encoding. Raises InvalidArguments for a character that the encoding lacks."""
         try:
             return self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:
@@ -49,7 +49,7 @@ class Text:
 def decode(data: bytes, *, cut: bool = False) -> Text | None:
     """Return the text of ``data``, or None for a binary file. ``cut``: the file continues, so its last character may be partial.
 
-    Anything but UTF-8 is read as Latin-1, which keeps every byte.
+    A text without a byte order mark that is not UTF-8 is read as Latin-1, which keeps every byte.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -84,7 +84,7 @@ def describe(path: str, data: bytes) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines with their ends. Only a line feed ends a line, as for grep and sed; joining them restores ``text``."""
+    """Return the lines of ``text`` with their ends. Only a line feed ends a line, as for grep and sed. No character is lost."""
     lines = text.split("\n")
     last = lines.pop()
     return [f"{line}\n" for line in lines] + ([last] if last else [])

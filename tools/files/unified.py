@@ -20,7 +20,7 @@ FORM = "expected '--- a/PATH', '+++ b/PATH', then hunks that start with '@@ -LIN
 class Hunk:
     """A hunk. ``start``: the first old line, from 1 (0: before the first), None if the header has none.
 
-    ``ops``: (" ", "-" or "+", the line with its end). A line without an end was marked as such.
+    ``ops``: (" ", "-" or "+", the line with its end). A line has no end only if "No newline at end of file" follows it.
     """
 
     start: int | None
@@ -95,7 +95,10 @@ def _starts_file(lines: Sequence[str], at: int) -> bool:
 
 
 def _note(header: _Header, line: str, at: int) -> None:
-    """Parse a line between files: keep git's notes, skip prose, and refuse what looks like a part of a hunk."""
+    """Parse a line outside of hunks: record git's notes about a file in ``header``, and skip prose.
+
+    Raises InvalidArguments for a binary change, a copy, another format of diff, or a line that looks like a part of a hunk.
+    """
     if line.startswith("rename from "):
         header.moved_from = _unquote(line.removeprefix("rename from "))
     elif line.startswith("rename to "):
@@ -169,9 +172,9 @@ def _unquote(name: str) -> str:
 
 
 def _hunk(lines: Sequence[str], at: int) -> tuple[Hunk, int]:
-    """Return the hunk with its header at ``at``, and the index after it.
+    """Return the hunk whose header is line ``at``, and the index after the hunk.
 
-    Its counts are used if they fit. Models often miscount; the hunk then ends where the next part begins.
+    The header's counts are used if they fit. Models often miscount; the hunk then ends where the next part of the diff begins.
     """
     match = _HUNK.match(lines[at])
     read = None
@@ -210,7 +213,10 @@ def _uncounted(lines: Sequence[str], at: int) -> tuple[list[tuple[str, str]], in
 
 
 def _add(ops: list[tuple[str, str]], line: str) -> str | None:
-    """Add one line of a hunk; return None if it is not one. An empty line is a blank context line that lost its space."""
+    """Add one line of a hunk to ``ops``, and return its first character; None if the line is not part of a hunk.
+
+    An empty line counts as a blank context line whose space was lost.
+    """
     op = line[:1] or " "
     if op == "\\" and ops:
         last, text = ops.pop()

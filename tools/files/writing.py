@@ -17,14 +17,16 @@ from tools.files.rewriting import rewrite
 from tools.files.text import Text, count_lines, decode, describe
 
 _MOST_COMPARED = 400_000
-"""Maximum bytes of a replaced text that is compared with the new one, and searched for its encoding and line ends."""
+"""Number of bytes of a replaced file that are read to detect its encoding and line ends. A longer text is not compared with the
+new one.
+"""
 
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
     path = await resolve(ctx.environment, args["path"])
     try:
         before = await _begin(ctx.environment, path, await ctx.environment.stat(path))
-    except (OSError, EnvironmentFailed):  # reported when the call runs
+    except (OSError, EnvironmentFailed):  # if the file is still unreachable when the call runs, the call reports it
         before = None
     return [WritesFile(path, _in_form(args["content"], before, path)[1])]
 
@@ -80,8 +82,8 @@ async def _begin(environment: Environment, path: str, info: FileInfo | None) -> 
 
 
 def _in_form(content: str, before: bytes | None, path: str) -> tuple[Text | None, str, str]:
-    """Return the text in ``before``, the beginning of a file (None for a binary file); the content with that text's line ends; a
-    note.
+    """Return three values: the text in ``before``, which is the beginning of the old file (None if there is no file or it is
+    binary); ``content`` with that text's line ends; and a note about the form for the model.
     """
     if before is None:
         return None, content, ""

@@ -11,15 +11,16 @@ from tools.judge.meaning.value import HOLE
 from tools.judge.paths import resolve_value
 
 _ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
-"""Variables that make a program work in another folder than its own."""
+"""Variables that make git work on another folder than its working folder."""
 
 
 def finding_of(
     act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = (), effect: Effect | None = None
 ) -> Finding:
-    """Return a finding. It names the act's machine if that is not this one, so that grants by path or key do not cover it.
+    """Return a finding. If the act runs in another place (see ``Act.place``), the scope names that place and the path is unknown,
+    so that grants for this machine do not cover the finding.
 
-    ``effect`` is the rule's, if it differs from the key's.
+    ``effect`` is the effect that the rule names; None if it is the key's.
     """
     if not paths and key.startswith("fs."):
         written = [target.path for target in act.redirects if ">" in target.op]
@@ -46,7 +47,7 @@ def finding_of(
 
 
 def resolved(act: Act) -> str:
-    """Return the command for users: its words as passed, unknown ones as written."""
+    """Return the command as users see it: words as the program gets them, words with unknown parts as they were written."""
     words = [one.shown if not one.known and one.shown else one.text.replace(HOLE, "…") for one in act.argv]
     words += [f"{target.op} {target.path.for_people().replace(HOLE, '…')}" for target in act.redirects]
     return " ".join(words) or " ".join(f"{name}={given.for_people()}" for name, given in act.environment.items())

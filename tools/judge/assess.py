@@ -41,7 +41,9 @@ from tools.judge.targets import Targets
 from tools.judge.writes import EXTRACTS, Touch, touched
 
 Found = dict[tuple[str, tuple[str, ...], tuple[str, ...], bool], Finding]
-"""Findings by key, paths, argv and plain: a grant for one must not cover another (the same words after ``sudo``)."""
+"""Findings by key, paths, argv and plain. These keep apart what one grant must not cover: the same words with and without
+``sudo``.
+"""
 
 
 def assess(
@@ -57,9 +59,9 @@ def assess(
     """Return all findings of a command, in the order of its acts. If they all have the level allow, no user is asked.
 
     ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of its account, "" if unknown. ``extra``
-    are rows beside the table's; one of the level allow removes questions about the very act that it covers. ``real`` returns the
-    known targets of an absolute path's links; ``looks`` reads files; ``ours`` is toolcrib's own code. Pure apart from these.
-    Findings are unique by key, paths, argv and ``plain``.
+    are rows in addition to the table's; if one of the level allow matches an act, that act's findings of the level ask are left
+    out. ``real`` returns the known targets of an absolute path's links; ``looks`` reads files; ``ours`` describes toolcrib's own
+    code. Apart from ``real``, ``looks`` and ``ours`` this is pure. Findings are unique by key, paths, argv and ``plain``.
     """
     looks = looks or Looks()
     links = Links(real, meaning.links, meaning.unsure, meaning.copies, meaning.arrived, looks.is_late)
@@ -124,7 +126,7 @@ def _of_act(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
 
 
 def _once(finding: Finding) -> Finding:
-    """Return the finding of a hidden script's effect, which can only be granted once."""
+    """Return the finding as one that is never granted for longer than once, because its act is in a decoded or remote script."""
     if finding.level != "ask":
         return finding
     return replace(finding, level="ask-once")
@@ -175,7 +177,7 @@ def _by_rules(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
 
 
 def _kinds(act: Act, view: ActView, basis: Basis) -> Iterator[str]:
-    """Yield the names of the rows that are not about one program."""
+    """Yield the names of those groups of rows that are not about one program, and that may match the act."""
     if act.environment and (basis.extra or assigned(view)):  # the table's rows are about the variables that ``assigned`` tests
         yield ENVIRONMENT
     if act.redirects:
@@ -270,7 +272,7 @@ def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis
 
 
 def _of_unlisted(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
-    """Yield findings for an undescribed program that may write a start file, a terminal or toolcrib's own files."""
+    """Yield findings for a program that no table describes: it may write a start file, a terminal or toolcrib's own files."""
     for given in unlisted.written(act, names):
         for named in spelled(given, act.cwds, basis.home) if len(given.text) < MOST_NAME else ():
             for path in (named, *basis.links.real(named)):
@@ -296,10 +298,10 @@ def _of_target(act: Act, touch: Touch, view: ActView, names: Sequence[str], basi
 
 
 def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:
-    """Return whether an unpacked or copied file could land in one of toolcrib's folders below ``path``, which only running the
-    command would show.
+    """Return whether a command that writes into ``path`` could write into one of toolcrib's folders below it. Which files it
+    writes is only known when it runs.
 
-    A home as a whole does not count unless its files are listed one by one.
+    False if ``path`` is the home itself, unless the command gets the paths from another one's output.
     """
     above = path.partition(HOLE)[0].rstrip("/")
     listed = act.fed and HOLE in path

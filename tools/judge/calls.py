@@ -28,11 +28,10 @@ class Judgement:
     commands: list[tuple[str, ...]] = field(default_factory=list)
     looked_at: list[str] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
-    """Copies or moved files and folders that the call leaves: the new path, and the old one."""
+    """Files and folders that the call copies, moves or writes: the old path by the new one, "" for a file with new content."""
     made: Mapping[str, tuple[str, str]] | None = None
-    """Variables of the session's shell with the output of ``mktemp -d`` (see Meaning), and their values before the call.
-
-    None if the call leaves them unchanged.
+    """The template (see Meaning) and the value before the call, for each variable of the session's shell that holds the output of
+    ``mktemp -d``. None if the call leaves these variables unchanged.
     """
 
 
@@ -76,7 +75,7 @@ def judge(
 
 
 def _fitting(before: str, template: str) -> str:
-    """Return a variable's earlier value if it looks like output of ``mktemp``: no other value is kept."""
+    """Return a variable's earlier value if it looks like the output of ``mktemp``, else "": no other value is kept."""
     return before if may_be_made(before, template) else ""
 
 
@@ -88,7 +87,7 @@ def _command(effect: RunsCommand, setting: Setting, files: Snapshot) -> Examined
 
 def _file(entry: ToolEntry, effect: object, setting: Setting, files: Snapshot) -> list[Finding]:
     from tools.judge.installed import judge_file
-    from tools.judge.paths import judge_change, judge_read  # its patterns are compiled with the first file
+    from tools.judge.paths import judge_change, judge_read  # imported with the first file, because this compiles patterns
 
     name, protected, home = entry.name, setting.protected, setting.home
     match effect:

@@ -1,8 +1,8 @@
-"""Characters that a user cannot see or confuses with others: one table for the judge and for marks in a prompt.
+"""Characters that a user can't see or may confuse with others: one table for the judge and for prompts.
 
-A prompt escapes every character that ``is_hidden`` or in ``look_alikes``: an unneeded mark does no harm there. The judge asks
-about fewer: ``unseen`` leaves out characters of ordinary text, such as a joiner in an emoji or a Persian word, a variation
-selector after its character, and a non-breaking space in French prose.
+A prompt escapes every character that ``is_hidden`` or ``look_alikes`` reports: an unneeded escape does no harm there. The judge
+asks about fewer characters: ``unseen`` leaves out those of ordinary text, such as a joiner in an emoji or a Persian word, a
+variation selector after its character, and a non-breaking space in French prose.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from toolcrib.contract.regex import Regex
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _TAGS = "\U000e0020-\U000e007f"
 _JOINERS = "\u034f\u17b4\u17b5\u180b-\u180f\u200c\u200d"
-"""Characters that shape the ones before them, in scripts and emoji outside ASCII."""
+"""Characters that change the shape of the character before them, in emoji and in scripts outside ASCII."""
 _FILLERS = "\u115f\u1160\u3164\uffa0\u2065\ufff0-\ufff8\U000e0000-\U000e001f\U000e0080-\U000e00ff\U000e01f0-\U000e0fff\U0001d159"
-"""Blank everywhere."""
+"""Characters that are blank in any text."""
 _BLANK_BRAILLE = "\u2800"
 _CONTROLS = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffc"
@@ -26,8 +26,8 @@ _CONTROLS = (
 _SPACES = "\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
 
 _DRAWN_AS_NOTHING = Regex(f"[{_SELECTORS}{_TAGS}{_JOINERS}{_FILLERS}{_BLANK_BRAILLE}]")
-"""Characters that Python may call printable. ``str.isprintable`` covers the others: controls, formats, other spaces, surrogates,
-private and unassigned ones.
+"""Invisible characters that Python may call printable. ``str.isprintable`` is false for all other invisible ones: controls,
+formats, other spaces, surrogates, private and unassigned characters.
 """
 _CONTROL = Regex("[\x00-\x08\x0b-\x1f\x7f]")
 _BRAILLE = Regex("[\u2801-\u28ff]")
@@ -37,18 +37,18 @@ _UNSEEN = Regex(
     f"|(?<![\U0001f3f4{_TAGS}])[{_TAGS}]"
     rf"|(?<=[!-~])[{_SPACES}](?=[-/~*|&<>]|\.\.?/)"
 )
-"""In order: characters that are never excused; joiners and selectors after ASCII only; tags outside a flag; spaces between a word
-and a sign of the shell.
+"""The alternatives, in order: characters that count anywhere; joiners and selectors that do not follow a character outside ASCII,
+except in the emoji of keys; tags outside a flag; spaces between a word and a sign of the shell.
 """
 _LATIN = ("LATIN ",)
 _RELATED = ("CYRILLIC ", "GREEK ", "COPTIC ", "CHEROKEE ", "ARMENIAN ", "LISU ", "DESERET ", "OSAGE ")
-"""Name prefixes of letters in scripts with letters that look Latin."""
+"""Prefixes of the Unicode names of letters, for scripts with some letters that look Latin."""
 _TWINS = frozenset(
     "\u0430\u0441\u0435\u043e\u0440\u0445\u0443\u0455\u0456\u0458\u04bb\u0501\u051b\u051d\u04cf"
     "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405\u0406\u0408\u04ba\u051a\u051c\u04c0"
     "\u03bf\u03f2\u03f3\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
 )
-"""Letters of these scripts, Cyrillic and Greek, that look exactly like a Latin one."""
+"""Cyrillic and Greek letters that look exactly like a Latin one."""
 _ODD_LATIN = frozenset("\u0251\u0261\u1d04\u1d0f\u1d1c\u1d20\u1d21\u1d22")
 """Phonetic Latin letters that look like plain ones."""
 _SIGNS = frozenset("\u037e\u2010\u2011\u2012\u2013\u2212\u2215\u2044\u29f8\u2571\u2024\u223c\u2223\u01c0\u02cb\ufe63")
@@ -57,7 +57,7 @@ _TOUCHING = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 _WORD = Regex(r"[^\W\d_]+")
 _FOREIGN = Regex("[^\x00-\x7f]")
 _KNOWN = 4_096
-"""Number of characters whose kind is cached, more than any text uses."""
+"""Number of characters whose kind is cached. Few texts use more different ones."""
 _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 
@@ -73,7 +73,7 @@ def unseen(text: str) -> str:
         match = _CONTROL.search(text)
     else:
         match = _UNSEEN.search(text)
-        if match is None and _BLANK_BRAILLE in text and _BRAILLE.search(text) is None:  # a Braille drawing has others too
+        if match is None and _BLANK_BRAILLE in text and _BRAILLE.search(text) is None:  # a drawing has other Braille as well
             return _BLANK_BRAILLE
     return "" if match is None else match[0]
 
@@ -82,7 +82,8 @@ def look_alikes(text: str) -> frozenset[int]:
     """Return the positions of characters that look like ASCII but are not.
 
     Letters of another script count if a word mixes them with Latin ones, or if all letters of a word look Latin and no other word
-    of the text shows that its script is in use. Compatibility forms (fullwidth, mathematical) always count.
+    of the text shows that its script is in use. Compatibility forms (fullwidth, mathematical) always count, signs such as a dash
+    only next to an ASCII letter, digit or sign.
     """
     if text.isascii():
         return frozenset()
@@ -162,7 +163,7 @@ def _is_styled(char: str) -> bool:
 
 
 def _is_sign(text: str, at: int) -> bool:
-    """Return True for a sign next to an ASCII letter, digit or sign."""
+    """Return whether the character at ``at`` looks like a sign of the shell and is next to an ASCII letter, digit or sign."""
     if text[at] not in _SIGNS:
         return False
     return text[at - 1 : at] in _TOUCHING or text[at + 1 : at + 2] in _TOUCHING
@@ -172,7 +173,7 @@ def spelled(text: str, keep: str = "") -> str:
     """Return the text on one line, with hidden, look-alike and stacked characters escaped as ``^X``, ``\\n``, ``\\xNN`` or
     ``\\uNNNN``.
 
-    Those in ``keep`` stay.
+    Hidden characters in ``keep`` are not escaped.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -183,7 +184,7 @@ def spelled(text: str, keep: str = "") -> str:
 
 
 def written(char: str) -> str:
-    """Return a character's ASCII code: ``^X`` for a control character, ``\\n`` for a newline, else its number."""
+    """Return a character as it is written in ASCII: ``^X`` for a control character, ``\\n`` for a newline, else its number."""
     code = ord(char)
     if code < 0x20 or code == 0x7F:
         return "\\n" if char == "\n" else f"^{chr(code ^ 0x40)}"

@@ -1,4 +1,4 @@
-"""Find the database that a statement is about, by the client that gets it. A grant is for that database."""
+"""Find the database that a statement is about, from the client that gets the statement. A grant covers only that database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.judge.meaning.act import Act
 from tools.judge.paths import resolve_value
 
 _FILES = frozenset({"sqlite3", "sqlite", "duckdb", "sqlite-utils", "litecli"})
-"""Clients whose first operand is the database's file; without one it is in memory."""
+"""Clients whose first operand is the database's file. Without an operand the database is in memory."""
 
 _PLACES = frozenset({"PGHOST", "PGPORT", "PGDATABASE", "PGSERVICE", "MYSQL_HOST", "MYSQL_TCP_PORT"})
 """Variables that name a server and a database for other clients."""
@@ -31,9 +31,9 @@ def _opened_read_only(client: Act) -> bool:
 
 
 def _all_read_only(acts: Sequence[Act]) -> bool:
-    """Return whether every program of a line that reads code opened its file read-only.
+    """Return whether every act that gets code is a client that opened its file read-only.
 
-    Equal statements of several programs are one act, so these cannot be distinguished.
+    All of them must be, because equal statements for several clients are one act, so the client of a statement may be unknown.
     """
     clients = [one for one in acts if one.code]
     return bool(clients) and all(map(_opened_read_only, clients))

@@ -43,7 +43,7 @@ class Examined:
     copies: Mapping[str, str] = field(default_factory=dict)
     looked_at: Sequence[str] = ()
     made: Mapping[str, str] | None = None
-    """Variables of the shell with the output of ``mktemp -d`` (see Meaning); None if they are unchanged."""
+    """Variables of the session's shell that hold the output of ``mktemp -d`` (see Meaning); None if they are unchanged."""
 
 
 def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, setting: Setting) -> Examined:

@@ -1,4 +1,4 @@
-"""Words that make a command do nothing: it prints its help, its version, or a dry run."""
+"""Words that make a command change nothing: it only prints its help or its version, or what a real run would do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RUN_OTHERS = frozenset(
 
 
 def only_says(view: ActView, names: Sequence[str] = ()) -> bool:
-    """Return whether the command only prints its help, its version, or a dry run."""
+    """Return whether the command only prints its help, its version, or what a real run would do."""
     words = view.words
     if not words:
         return False

@@ -1,7 +1,8 @@
-"""Effects of findings: whether a sandbox or a snapshot can contain a finding. They follow from the finding's key.
+"""Effects of findings: how far the harm of a finding reaches, so whether a sandbox or a snapshot can contain it.
 
-A key names a kind of harm, and nearly every kind reaches equally far with all programs. A row of the rules that differs names its
-own effect. An unlisted key reaches outside, so the user is asked about it.
+The effect follows from the finding's key. A key names a kind of harm, and nearly every kind reaches equally far with all
+programs; a row of the rules that differs names its own effect. An unlisted key counts as ``outside``, so the user is
+asked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules' view of files: through the snapshot, with the line's own earlier changes."""
+"""The rules' view of files: the snapshot, and what earlier acts of the same line change."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ _NO_LINKS = Links()
 class WorkTree(NamedTuple):
     """Uncommitted work in a git working tree. Unseen parts count as existing.
 
-    ``changed``: tracked files differ from the last commit, staged or not. ``resolved``: after a stopped merge there are edits
-    that git did not make. ``overwritten``: ignored files, as absolute paths, that a commit has too; None if none was compared.
+    ``changed``: tracked files differ from the last commit, staged or not. ``resolved``: a merge stopped, and since then there
+    are edits that git did not make. ``overwritten``: ignored files, as absolute paths, that are also in the commit to compare
+    with; None if there was no comparison.
     """
 
     changed: bool = True
@@ -60,7 +61,7 @@ class WorkTree(NamedTuple):
 
 
 UNSEEN = WorkTree()
-"""No repository, one elsewhere, an unreadable one, or one that was not checked."""
+"""Used if there is no repository, or if it is elsewhere, can't be read or was not checked."""
 
 
 @runtime_checkable
@@ -80,7 +81,7 @@ class SeesPlaces(Protocol):
     """A snapshot that knows the session's folders."""
 
     def is_inside(self, path: str) -> bool:
-        """Return whether an absolute path is in the workspace or a temporary folder, and leads to itself.
+        """Return whether an absolute path is in the workspace or a temporary folder, and has no links in it.
 
         False if that is not known, or not known yet. Never raises.
         """
@@ -100,7 +101,7 @@ def _sees_places(snapshot: Snapshot) -> TypeGuard[SeesPlaces]:
 
 
 class Looks:
-    """The rules' view of files. ``variables`` are the session's shell's; ``links`` come with the acts to judge.
+    """The rules' view of files. ``variables`` are those of the session's shell.
 
     ``home`` is the home of the account that runs the command, "" if it is unknown.
     """
@@ -178,7 +179,7 @@ class Looks:
         return self._elsewhere
 
     def are_changed(self, endings: tuple[str, ...]) -> bool:
-        """Return whether the line names files with these endings, and may change them."""
+        """Return whether the line may change files with these endings, because it names one."""
         named = (one.text for act in self._acts for one in (*act.argv[1:], *(target.path for target in act.redirects)))
         return any(text.endswith(endings) for text in named)
 

@@ -31,7 +31,7 @@ def digest_of(text: str) -> str:
 
 
 TOOL_RULE = "tool.rule@"
-"""Prefix of the keys of findings by an operator's rule for a tool, before the rule's pattern."""
+"""Prefix of the key of a finding that an operator's rule for a tool makes. The rule's pattern follows the prefix."""
 
 MAX_COMMAND_CHARS = 100_000
 """Maximum length of a command that is read. The user is asked about a longer one."""
@@ -44,10 +44,12 @@ class Finding:
     """A reason to ask a user, to allow or to refuse.
 
     ``key`` is the part that a grant remembers (``service.stop@nginx``). ``text`` is the resolved command or path that caused it.
-    ``scope`` is its scope as text. ``paths`` are the absolute paths it touches, including UNKNOWN_PATH if one is unknown; empty
-    if the finding is not about paths. ``argv`` is the simple command as it would be executed, if there is one; ``plain``: it
+    ``scope`` is the text that shows users what a grant would cover. ``paths`` are the absolute paths that the call touches,
+    including UNKNOWN_PATH if one is unknown; empty if the finding is not about paths.
+    ``argv`` is the simple command as it would be executed, if there is one; ``plain``: it
     consists of its words only (no redirect, wrapper, variable, other place or unknown part), so a permanent grant may name it.
-    ``cwd`` is its folder, or one above all possible ones; "" if unknown. ``patterns`` are absolute shell patterns with more after
+    ``cwd`` is the folder that the command runs in, or one above all possible ones; "" if unknown.
+    ``patterns`` are absolute shell patterns with more after
     the matched part (``/p/*/x``): their matches may lead elsewhere. ``leads`` are pairs of a path and the target of its links,
     UNKNOWN_PATH if that is unknown; any other path leads to itself, as far as links were read. ``settings`` are files that define
     what the command works on, or the tool's own claims, with digests: a grant holds only while they are unchanged. ``effect``
@@ -94,7 +96,7 @@ def without_allowed(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def digestible(finding: Finding) -> dict[str, Json]:
-    """Return all of a finding as JSON: for the binding of an answer, and for ``from_json``."""
+    """Return all of a finding that an answer is bound to, as JSON that ``from_json`` reads."""
     data: dict[str, Json] = {
         **finding.to_json(),
         "argv": list(finding.argv),

@@ -99,7 +99,7 @@ class _Expression:
         self._acts = False
 
     def choices(self) -> Choices:
-        """Return the possible results."""
+        """Return the filters for the files that find prints or acts on."""
         all_of = self._alternatives([()], 0)
         found = self._acted if self._acts else all_of
         return found if len(found) <= _MOST else ANYTHING
@@ -195,7 +195,7 @@ def _fd(act: Act, home: str) -> Finds:
 
 
 def _of_regex(text: str, *, glob: bool) -> Filter:
-    """Return the names that fd finds by a regular expression, if it is a plain one."""
+    """Return a filter for the names that fd finds; ``*`` if the regular expression is not simple."""
     if glob:
         return Filter(text)
     ended = text.endswith("$")

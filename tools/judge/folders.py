@@ -30,7 +30,9 @@ _SCRATCH = (*TEMPORARY, "/dev/shm")  # noqa: S108 - compared, not used
 
 
 def is_home(path: str, home: str) -> bool:
-    """Return whether ``path`` is the home as a whole. A container's home is a temporary folder, whose loss does no harm."""
+    """Return whether ``path`` is the home as a whole. False if the home is a temporary folder, as in some containers: its loss
+    does no harm.
+    """
     return path == home and home not in _SCRATCH
 
 

@@ -58,7 +58,7 @@ _DAMAGES = GitRule("git.damage", "ask", "damages git's data")
 
 
 class GitFolders:
-    """Knows git's folders by ``inspect_path``, and by the line's own earlier changes. ``home`` may be ""."""
+    """Recognises git's folders by their files, as ``inspect_path`` and earlier acts of the line show them. ``home`` may be ""."""
 
     def __init__(self, inspect_path: Callable[[str], Seen], home: str = "") -> None:
         self._inspect = inspect_path
@@ -105,7 +105,10 @@ class GitFolders:
         return found
 
     def entered(self, act: Act, unpacks: Callable[[], bool]) -> Sequence[str]:
-        """Return git's folders that an act unpacks an archive into, because it runs there. ``unpacks``: whether tar does so."""
+        """Return the folders of the act that are git's own, if the act unpacks an archive: the files may land in them.
+
+        ``unpacks`` returns whether a program that can also do other things, such as tar, unpacks.
+        """
         if act.name not in _EXTRACTORS or act.place or not (act.name in _UNPACKERS or unpacks()):
             return ()
         return [cwd for cwd in act.cwds if self.is_git(cwd)]
@@ -132,11 +135,11 @@ class GitFolders:
     def is_git(self, folder: str) -> bool:
         """Return whether an absolute folder is git's own."""
         if folder in self._folders or (self._filled and not self._filled.isdisjoint((folder, posixpath.dirname(folder)))):
-            return True  # the files that were moved into the latter are unknown
+            return True  # the line moved or copied unknown files into it, or into the folder above
         return self._is("HEAD", folder) and self._completes(folder, "HEAD")
 
     def _completes(self, folder: str, name: str) -> bool:
-        """Return whether the folder has the contents of a git folder after ``name`` is added. All files are checked at once."""
+        """Return whether the folder has the contents of a git folder once ``name`` is in it."""
         if not folder.strip("/") or (name != "HEAD" and not self._is("HEAD", folder)):
             return False
         there = {one for one in ("objects", "refs", "config", "commondir") if one == name or self._is(one, folder)}

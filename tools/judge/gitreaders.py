@@ -100,7 +100,9 @@ def _config(words: Words) -> str:
 
 
 def _only(*allowed: str, more: str = "") -> Callable[[Words], str]:
-    """Return a test for a command whose first word is one of these; "" stands for no word. ``more`` may have operands."""
+    """Return a check of the words after a git command, which only allows ``allowed`` as the first one ("" for no words). Further
+    words are only allowed after ``more``.
+    """
 
     def check(words: Words) -> str:
         first = words[0] if words else ""

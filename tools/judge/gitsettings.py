@@ -14,7 +14,7 @@ _MOST_LINES = 2_000
 
 
 def pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the settings in a file, by key: ``core.hooksPath``, ``filter.lfs.clean``."""
+    """Yield the key (``core.hooksPath``, ``filter.lfs.clean``) and the value of each setting in the text of a file."""
     section = ""
     for line in text.replace("\\\n", "").splitlines()[:_MOST_LINES]:
         if (head := _SECTION.match(line)) is not None:

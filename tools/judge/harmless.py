@@ -18,7 +18,7 @@ class Harmless:
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], ShellState | None] = {}
-        """The state is kept alive, so that its id stays unique."""
+        """The shell states, by key. A state is kept alive so that its id, which is in the key, stays unique."""
         self._patterns = added()
 
     def knows(self, effects: Sequence[Effect]) -> bool:

@@ -37,7 +37,9 @@ _FEWEST_PARTS = 3
 
 
 class Ours(NamedTuple):
-    """Context of a command's judgement. ``path``: PATH in the session's shell, "" if unchanged; ``inspect_path`` reads a file."""
+    """Toolcrib's code, and how a command would find it. ``path``: PATH in the session's shell, "" if it is as when toolcrib
+    started; ``inspect_path`` returns what is at a path.
+    """
 
     installed: Installed
     path: str
@@ -176,7 +178,7 @@ def is_typed_at(act: Act, installed: Installed) -> bool:
 
 
 def findings(act: Act, view: ActView, ours: Ours, real: Callable[[str], Sequence[str]]) -> Iterator[tuple[str, Level, str]]:
-    """Yield (key, level, why) for a command's effects on toolcrib's code without naming its files."""
+    """Yield (key, level, why) for each effect of a command on toolcrib's code or terminal, if it does not name their files."""
     if not act.name.rpartition("/")[2].startswith(_CONCERNED):
         return
     if is_typed_at(act, ours.installed):

@@ -21,13 +21,15 @@ By: TypeAlias = Literal["sandbox", "undo", "person", "rule"]
 _KERNEL = ("/proc", "/sys", "/dev")
 """Folders whose entries are not files: writing one changes the machine, and no snapshot contains that."""
 _RUNS_LATER = ("persist.",)
-"""Key prefixes of effects that may run outside the sandbox before an undo: only the sandbox contains them."""
+"""Key prefixes of changes that may make something run outside the sandbox before an undo: only the sandbox contains them."""
 _GUARDED = "persist.git-hooks"
-"""Key of files that git runs by itself. The sandbox reverts them after the command, so the user is not asked about a command
-that only may change them.
+"""Key of changes of files that git runs by itself. The sandbox reverts these files after the command, so the user is not asked if
+it is uncertain whether a command changes one.
 """
 _READS_OWN = "self.above"
-"""Key of commands that read a folder above toolcrib's own files. The paths are those files, if they are read in no other way."""
+"""Key of commands that read a folder above toolcrib's own files. The finding's paths are these files, unless the command may
+reach them in another way too.
+"""
 _GIT = ("git.branch-delete", "git.clean", "git.discard", "git.reset-hard", "git.stash-delete")
 """Keys of git's effects on its own folder, on tracked files and on files that it does not ignore."""
 _PAST_NETWORK = ("message.", "nosql.", "queue.", "sql.")
@@ -68,8 +70,8 @@ def remaining(findings: Sequence[Finding], layers: Layers) -> list[Finding]:
 def handling(finding: Finding, layers: Layers, home: str = "") -> Handling:
     """Return how a finding of a call in these layers is handled. ``home`` is shown as ``~`` to users.
 
-    With the network ``hosts`` all remote findings are asked about, because an allowed host receives the command's data. A host
-    that is not allowed has its own finding, ``net.host@HOST``, and fetching from it has no other.
+    With the network ``hosts`` the user is asked about all remote findings, because an allowed host would receive the command's
+    data. A host that is not allowed yet has its own finding, ``net.host@HOST``; a fetch from it has no other remote finding.
     """
     if finding.level == "block":
         return Handling("rule", "denied in any case")
@@ -94,7 +96,7 @@ def _are_masked(paths: Sequence[str], layers: Layers) -> bool:
 
 
 def _places(finding: Finding) -> Iterator[str]:
-    """Yield the paths that a finding touches, and their links' targets; UNKNOWN_PATH for unknown ones."""
+    """Yield the paths that a finding touches, a link's target in place of the link; UNKNOWN_PATH for an unknown one."""
     leads = dict(finding.leads)
     for path in finding.paths or (UNKNOWN_PATH,):
         yield path if path == UNKNOWN_PATH else leads.get(path, path)
@@ -125,7 +127,9 @@ def _of_path(path: str, finding: Finding, layers: Layers, home: str) -> Handling
 
 
 def _spares_ignored(finding: Finding) -> bool:
-    """Return whether a command leaves git's ignored files alone. A submodule may run any command; ``git.clean@`` deletes them."""
+    """Return whether a git command leaves ignored files alone. ``git submodule`` may not: it can run any command. Neither may
+    ``git clean`` with a detail in its key.
+    """
     key, _, detail = finding.key.partition("@")
     return (
         key in _GIT and finding.argv[:1] == ("git",) and "submodule" not in finding.argv and not (key == "git.clean" and detail)

@@ -1,4 +1,4 @@
-"""Links: the targets of a path, by the command's own earlier links and by existing ones."""
+"""Links: the targets of a path, through links that the command makes earlier and through existing ones."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Links:
         return not any(HOLE in at or under(path, at) for at in self._arrived)
 
     def moved(self, path: str) -> Sequence[str]:
-        """Return the targets of an absolute path by the command's own earlier links, moves and copies."""
+        """Return the targets of an absolute path through links, moves and copies that the command makes earlier."""
         found = self._through(path)[1:] if self._made else []
         if self._moved and (before := self._before(path)) != path and (there := self._there(before)) != before:
             found.append(there)  # a link, or a path behind one, that has another name now

@@ -25,7 +25,7 @@ _WORDS: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 """Words that make a program read a list from its input."""
 _INPUT = frozenset({"cpio", "pax", "afio"})
-"""Programs that always read one."""
+"""Programs that always read a list from their input."""
 _AT = frozenset({"7z", "7za", "7zz", "rar", "zip"})
 """Programs that read a list named by ``@list`` and ``-i@list``."""
 _MOST = 2_000

@@ -1,7 +1,7 @@
 """Calls that write nothing: the strict check for a session that plans, or whose user confirms every change.
 
 The rules look for danger and allow everything else. This check allows only calls that are known to read: anything unknown or
-missing from the tables counts as a write. The result is a reason for people, "" if the call writes nothing.
+missing from the tables counts as a write. Functions return why a call counts as a write, as text for users, or "" if it does not.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def command_acts(effect: RunsCommand, *, setting: Setting, files: Snapshot | Non
         if why := _of_act(act):
             return why
     if any("xargs" in act.wrappers for act in meaning.acts) and len(_XARGS.findall(command)) != command.count("xargs"):
-        return "xargs: an option is not known to be harmless (-0 -r -n -L -P -I)"
+        return "xargs: it has an option that is not known to be harmless; only -0, -r, -n, -L, -P and -I are"
     wanted = sum(value.text == "-exec" for act in meaning.acts if act.name == "find" for value in act.argv)
     if wanted > sum("find" in act.wrappers for act in meaning.acts):
-        return "find: what -exec runs could not be followed"
+        return "find: the command that -exec runs can't be analysed"
     return ""
 
 
@@ -142,7 +142,9 @@ def _shown(text: str) -> str:
 
 
 def _of_shell(shell: ShellState) -> str:
-    """Return how the shell's state after earlier commands may make a reading program do more; "" if it may not."""
+    """Return how state that earlier commands left in the session's shell could make a program that only reads do something else;
+    "" if it could not.
+    """
     if shell.traps:
         return "the session's shell has a trap, which may run during any command"
     if "allexport" in shell.variables.get("SHELLOPTS", "").split(":"):
@@ -161,11 +163,14 @@ def _of_shell(shell: ShellState) -> str:
 
 
 def _of_text(command: str, shell: ShellState) -> str:
-    """Return how the text changes the shell itself, by functions or by variables that programs read; "" if it does not."""
+    """Return why the text alone shows that a command may write; "" if it does not.
+
+    It can't be parsed, it sets variables or defines functions, it evaluates text as code, or it hides which program runs.
+    """
     try:
         script = parse(command)
     except (ShellSyntaxError, ShellTooComplex) as error:
-        return f"it cannot be read: {error}"
+        return f"it can't be parsed: {error}"
     taken = frozenset(shell.functions) | frozenset(shell.aliases)
     return next((why for node in _nodes(script) if (why := _of_node(node, shell.attributes, taken))), "")
 
@@ -193,7 +198,7 @@ def _of_node(node: object, attributes: Mapping[str, str], taken: frozenset[str])
         case tree.Arithmetic(text=word) if not _is_number(word):
             return "it calculates with variables, which may set any variable"
         case tree.Conditional(words=words) if any(_literal(word) in _COMPARES for word in words):
-            return "[[ ]] evaluates its operands; `[` does not"
+            return "[[ ]] calculates the operands of -v, -eq and similar tests, which may run commands"
         case tree.Redirect(fd=str() as fd):
             return f"it sets {fd}"
         case tree.For(name=name, select=select) if select or not _is_free(name, attributes):
@@ -237,7 +242,9 @@ def _of_words(words: Sequence[object], attributes: Mapping[str, str], taken: fro
 
 
 def _is_free(name: str, attributes: Mapping[str, str]) -> bool:
-    """Return whether a variable has no meaning for programs, and is not a name reference or a calculated number."""
+    """Return whether a variable can be set without any other effect: its name is in lower case, which programs do not use, and it
+    has no attributes such as integer, name reference, exported or readonly.
+    """
     return _FREE.fullmatch(name) is not None and not attributes.get(name, "").strip("aAlu")
 
 
@@ -255,7 +262,7 @@ def _is_plain(word: object) -> bool:
 
 
 def _literal(word: object) -> str | None:
-    """Return the text of a word that is only text; None for any other."""
+    """Return the text of a word that consists of text only, without expansions; None for any other object."""
     if not isinstance(word, tree.Word):
         return None
     text = ""

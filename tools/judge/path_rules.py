@@ -19,7 +19,11 @@ _ALL: frozenset[Mode] = _CHANGES | {"folder"}
 
 @dataclass(frozen=True, slots=True)
 class PathRule:
-    """A rule: ``pattern`` is searched in an absolute, normalised path, or in one from ``~``; its unknown parts are HOLEs."""
+    """A rule. ``pattern`` is searched for in a normalised path that is absolute or begins with ``~``, with HOLEs for unknown
+    parts.
+
+    ``example`` is a path that it matches, ``counter`` one that it does not match.
+    """
 
     key: str
     level: Level
@@ -85,8 +89,8 @@ _LOADED_DATA = (
     r"|kio/.*|kservices5/.*|gnome-shell/extensions/.*|plasma/.*|konsole/.*|cinnamon/.*|file-manager/actions/.*|thumbnailers/.*"
     r"|code-server/.*|gdb/.*|mime/packages/.*|pnpm/[^/]+|cargo/.*|helix/.*|zed/extensions/.*|JetBrains/.*|helm/.*|gh/extensions/.*|k9s/.*"
 )
-"""Files in a home that programs load as code, or take commands from, without their dot. Caches, logs and data are not
-included.
+"""Patterns of files that programs load as code or take commands from, below ``~/.``, ``~/.config/`` and ``~/.local/share/``.
+Caches, logs and data are not included.
 """
 
 _BLOCK_DEVICE = (
@@ -127,7 +131,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         "self.packages",
         "ask-once",
         rf"{HOLE}.*/(?:(?:site|dist)-packages(?:/|$)|(?:site|user)customize\.py$)|{HOLE}.*/lib/python\d[\d.]*/",
-        "may change the packages of the Python that runs toolcrib: their location is only known when it runs",
+        "may change the packages of the Python that runs toolcrib: their location is only known when the command runs",
         f"/x/{HOLE}/site-packages/x.pth",
         "/home/dev/project/.venv/lib/python3.12/site-packages/x.pth",
     ),
@@ -171,7 +175,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         "device.unknown",
         "ask",
         rf"^/dev/[^/]*{HOLE}",
-        "writes a device that is only known when it runs",
+        "writes a device that is only known when the command runs",
         f"/dev/{HOLE}",
         "/dev/null",
     ),

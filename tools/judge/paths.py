@@ -53,7 +53,7 @@ _ROOT_NAMES = (
     *("bin boot dev efi etc home lib lib64 media mnt opt proc root run sbin srv sys usr var Users System Library").split(),
 )
 _GLOB = Regex(r"[*?\[{]")
-"""The beginning of the active part of a shell pattern."""
+"""The first character of a shell pattern that is not literal."""
 _WHOLE = Regex(r"(?:\*+|\.\*|\*\.\*|\.\[!\.\]\*|\.\[\^\.\]\*|\.\?\?\*|\.\[a-zA-Z0-9\]\*|\{[*.,!?\[\]]+\}|\[!\.\]\*|\?\*)")
 """Patterns that stand for (nearly) the whole content of a folder."""
 
@@ -88,9 +88,9 @@ def may_be_above(pattern: str, folder: str) -> bool:
 
 
 def spelled(value: Value, cwds: Sequence[str], home: str = "") -> list[str]:
-    """Return the absolute paths or patterns that ``value`` may mean, with HOLEs and patterns; ``~`` stays if the home is unknown.
+    """Return the absolute paths that ``value`` may mean, with its HOLEs and globs unresolved; ``~`` stays if the home is unknown.
 
-    The result is empty for a relative path if the working folder is unknown.
+    The result is empty for an empty text, and for a relative path if the working folder is unknown.
     """
     text = value.text
     if not text:
@@ -107,9 +107,10 @@ def spelled(value: Value, cwds: Sequence[str], home: str = "") -> list[str]:
 
 
 def resolve_value(value: Value, cwds: Sequence[str], home: str = "") -> tuple[str, ...]:
-    """Return the absolute paths that ``value`` may mean from each of ``cwds``. A pattern counts as its folder.
+    """Return the absolute paths that ``value`` may mean from each of ``cwds``. For a pattern, this is the folder above its first
+    glob.
 
-    UNKNOWN_PATH stands for a path that is only known at run time.
+    UNKNOWN_PATH stands for a path that is only known when the command runs.
     """
     found: list[str] = []
     for path in spelled(value, cwds, home):
@@ -181,9 +182,10 @@ def judge_change(
     home: str | None = None,
     inspect_path: Callable[[str], Seen] | None = None,
 ) -> list[Finding]:
-    """Judge a change of ``path`` by the command ``text``.
+    """Judge a change of ``path``. ``text`` describes the call to users.
 
-    ``home``: of the command's account (None: of this process's); ``inspect_path`` sees the files around it.
+    ``home``: the home of the account that makes the change (None: of this process's account); ``inspect_path`` returns what is at
+    a path.
     """
     if is_protected(path, protected):
         return [_own(path, text, "changes toolcrib's own settings or state")]
@@ -199,7 +201,7 @@ def judge_change(
 
 
 def path_rules(path: str, mode: Mode = "write", home: str | None = None) -> list[PathRule]:
-    """Return the rules for ``path`` (absolute, or from ``~``); the general one only if there is no other."""
+    """Return the rules for ``path``, which is absolute or begins with ``~``; ``system.file`` only if no other rule matches."""
     if not _may_concern(path):
         return []
     named = _from_home(path, posixpath.expanduser("~") if home is None else home)
@@ -223,14 +225,14 @@ def _may_concern(path: str) -> bool:
 
 
 _PLACES = ("/home/", "/tmp/", "/Users/")  # noqa: S108 - compared, not used
-"""Folders whose paths concern a rule only if another of the checks above is true."""
+"""Folders whose paths concern a rule only if another check in ``_may_concern`` is true."""
 
 
 def judge_read(path: str, text: str, protected: Sequence[str] = (), without: Sequence[str] = ()) -> list[Finding]:
-    """Judge a read of ``path``: toolcrib's keys and state may not be read, its documents and plugins' sources may.
+    """Judge a read of ``path``: of a process, of a terminal, or of the folders ``protected`` with toolcrib's keys and state.
 
-    A folder above them may not be read either, because a search in it would show them, unless the search leaves out all of them
-    (``without``).
+    In these folders, only documents and the sources of plugins may be read. A folder above one of them may not be read either,
+    because a search in it would show its files, unless the search leaves out all of these folders (``without``).
     """
     if found := judge_process(path, text):
         return found
@@ -243,7 +245,7 @@ def judge_read(path: str, text: str, protected: Sequence[str] = (), without: Seq
 
 
 def _from_home(path: str, home: str) -> str:
-    """Return a path in the person's own home as ``~/...``; any other path unchanged."""
+    """Return a path in ``home`` as ``~/...``; any other path unchanged."""
     return f"~{path[len(home) :]}" if home not in ("", "~", "/") and under(path, home) else path
 
 

@@ -1,23 +1,22 @@
-"""Readers of other languages' source text: they report its effects in the shell's words, and never execute anything.
+"""Readers of other languages' source text: they report its effects as shell commands, and never execute anything.
 
 An effect that the shell has a command for is reported as that command, from every language alike: ``os.remove(p)`` is ``rm p``,
-``shutil.rmtree(p)`` is ``rm -r p`` (more in _tell.py and _rows.py). A few have none and get a made-up name:
+``shutil.rmtree(p)`` is ``rm -r p`` (more in _tell.py and _rows.py). A few effects have no such command and get a made-up name:
 
-- ``@reverse-shell HOST PORT``: a socket is connected and a shell's input or output is bound to it. Both may be HOLEs.
+- ``@reverse-shell HOST PORT``: a socket is connected and a shell's input or output is bound to it. HOST and PORT may be HOLEs.
 - ``@socket PATH``: a connection to a local socket; a name that begins with NUL is an abstract socket.
 - ``@terminal``: an ioctl request goes to a device that may be a terminal, and may type into it.
-- ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.process``, ``toolcrib.Agent``; no public types).
-  WHERE is ``here`` for text that was written with the command, ``file`` for a file, and ``beside`` if a package of that name
-  is beside the source, which then usually belongs to another project.
-- ``@sql STATEMENT``: one statement without comments, one space between words, SQL's keywords in upper case, names and literals
-  as written, no final ``;``. Only these are reported: ``DROP ...``, ``TRUNCATE ...``, ``DELETE ...``, ``UPDATE ...``,
-  ``ALTER TABLE t DROP ...``, ``GRANT ...``, ``REVOKE ...``, ``CREATE|ALTER|DROP USER|ROLE|LOGIN ...``, ``SET PASSWORD ...``,
-  ``COPY ...``, ``SHUTDOWN``, ``EXEC XP_...``, ``ALTER SYSTEM ...``. A WHERE that is always true (``1=1``, ``TRUE``,
-  ``'a'='a'``) is removed, so a DELETE or UPDATE without `` WHERE `` in its text means all rows.
-- ``@mongo CALL``: a call of MongoDB's shell with its receiver, without spaces outside of strings: ``db.dropDatabase()``,
-  ``db.users.drop()``, ``db.users.deleteMany({})``, ``db.users.remove({})``, ``db.dropUser('x')``, ``db.shutdownServer()``.
-  Users too: ``createUser``, ``updateUser``, ``grantRolesToUser``, ``changeUserPassword``; ``updateMany({}, ...)``; ``runCommand``
-  of a drop or shutdown. A deletion or update with a filter is not reported.
+- ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.process``, ``toolcrib.Agent``), not only public
+types. WHERE is ``here`` for text that was written with the command, ``file`` for a file, and ``beside`` if a package of that name
+is beside the source, which then usually belongs to another project. - ``@sql STATEMENT``: one statement without comments, one
+space between words, SQL's keywords in upper case, names and literals as written, no final ``;``. Only these are reported: ``DROP
+...``, ``TRUNCATE ...``, ``DELETE ...``, ``UPDATE ...``, ``ALTER TABLE t DROP ...``, ``GRANT ...``, ``REVOKE ...``,
+``CREATE|ALTER|DROP USER|ROLE|LOGIN ...``, ``SET PASSWORD ...``, ``COPY ...``, ``SHUTDOWN``, ``EXEC XP_...``, ``ALTER SYSTEM
+...``. A WHERE that is always true (``1=1``, ``TRUE``, ``'a'='a'``) is removed, so a DELETE or UPDATE without `` WHERE `` in its
+text means all rows. - ``@mongo CALL``: a call of MongoDB's shell with its receiver, without spaces outside of strings:
+``db.dropDatabase()``, ``db.users.drop()``, ``db.users.deleteMany({})``, ``db.users.remove({})``, ``db.dropUser('x')``,
+``db.shutdownServer()``. Also ``createUser``, ``updateUser``, ``grantRolesToUser``, ``changeUserPassword``, ``updateMany({},
+...)``, and ``runCommand`` with a drop or shutdown. A deletion or update with a filter is not reported.
 
 The network: a read is ``curl URL`` and gives REMOTE text; sending is ``curl --data-binary DATA URL``, and DATA keeps
 its taint (URL may be ``tcp://h:p``, ``smtp://h``, ``ftp://h``); a download to a file is ``curl -o FILE URL``. A file opened to
@@ -45,7 +44,7 @@ LANGUAGES = {
     **dict.fromkeys("perl ruby javascript php lua tcl".split(), "scripts"),
     **dict.fromkeys(("c", "go", "rust", "java"), "compiled"),
 }
-"""Languages, and the module of this folder that reads each: ``read(code, args, sink)``, as below."""
+"""The module in this folder for each language. Its function ``read(code, args, sink)`` does what ``read`` below does."""
 
 MAX_CHARS = 100_000
 
@@ -60,8 +59,8 @@ _TYPES = Regex(
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     """Report to ``sink`` the effects that ``code`` would have if it ran with ``args``.
 
-    False: it could not be read (a language that isn't in LANGUAGES, a syntax error, too long, too deep, too many steps, or
-    unknown text); the effects found until then were reported. Raises only what ``sink`` raises.
+    Return False if it could not be read (a language that isn't in LANGUAGES, a syntax error, too long, too deep, too many steps,
+    or unknown text); the effects found until then were reported. Raises only what ``sink`` raises.
     """
     text = code.text.text
     if code.language not in LANGUAGES or len(text) > MAX_CHARS or (HOLE in text and not text.strip(f"{HOLE} \t\n")):

@@ -97,7 +97,9 @@ urllib.request.Request: all
 glob.glob glob.iglob os.listdir os.scandir os.walk: found
 shutil.which: which
 """)
-"""Functions; and methods, whose first argument is the object. A row of one word is a method or a case of PythonEffects."""
+"""The row of each function, and of each method (``.name``), whose argument 0 is the object. A row of one word is the name of a
+method ``_do_...`` of PythonEffects, or of a case in its ``_act`` or ``_value``.
+"""
 _VALUES = frozenset("open attribute variable join part same second all found which".split())
 """Rows of functions whose only effect is their result."""
 PACKAGE = Value(f"{HOLE}/site-packages/x/x.py", Taint.UNKNOWN)
@@ -145,7 +147,7 @@ def acts(thing: Thing) -> bool:
 
 
 def content(*things: Thing) -> Value:
-    """Return the text that is written or sent."""
+    """Return the joined text of ``things`` that are written or sent, without the taint COMPUTED."""
     found = join([text(one) for one in things])
     return found._replace(taint=found.taint & ~Taint.COMPUTED)
 
@@ -170,12 +172,12 @@ class PythonEffects:
         return ANYTHING
 
     def place(self, thing: Thing) -> Value:
-        """Return the path that a thing names."""
+        """Return the path that a thing names. If it may be hidden, the program becomes ``opaque``."""
         self.opaque |= is_hidden(text(thing))
         return text(thing)
 
     def effect(self, path: str, args: list[Thing], named: dict[str, Thing]) -> Thing:
-        """Report a function's effects and return its result; NotImplemented if it has no known effect."""
+        """Report a function's effects and return its result; NotImplemented if these are not in the tables."""
         args = [*args, *(named[key] for key in _KEYWORDS if key in named)]
         row = ROWS.get(path, "")
         if not args:
@@ -202,7 +204,7 @@ class PythonEffects:
         return Written(path, self.tell.begin(path, append=mode[:1] == "a" or "+" in mode))
 
     def _do_program(self, args: list[Thing], named: dict[str, Thing]) -> Thing:
-        """``subprocess.run`` and its relatives."""
+        """Report the program that ``subprocess.run`` or a similar function starts."""
         command, stdin, cwd, env = args[0], named.get("input", named.get("stdin")), named.get("cwd"), named.get("env")
         variables = {str(key): text(value) for key, value in env.items()} if isinstance(env, dict) else {}
         how = (content(stdin) if stdin is not None else None, text(cwd) if cwd is not None else None, variables)
@@ -215,7 +217,7 @@ class PythonEffects:
         return unknown(Taint.REMOTE if words[0].text.startswith(("curl", "wget")) else Taint.NONE)
 
     def _do_web(self, args: list[Thing], named: dict[str, Thing]) -> Thing:
-        """``requests.get``, ``urlopen``: a read, or a send if data is passed."""
+        """Report a request by ``requests.get``, ``urlopen`` or a similar function: it sends if data is passed, else it reads."""
         url, *body = [*args[0], *args[1:]] if isinstance(args[0], list) else args
         named = {key: Value(repr(one)) if key == "json" and not taint_of(one) else one for key, one in named.items()}
         body += [one for key, one in named.items() if key in ("json", "files") or taint_of(one) & (Taint.SECRET | Taint.LOCAL)]
@@ -232,7 +234,7 @@ class PythonEffects:
                 return self.evaluate(first)
             case "module":
                 return self.module(first.text) if known else self.hide()
-            case "names":  # a module's names are not in the source
+            case "names":  # the names in a library's module are unknown
                 return self.hide() if isinstance(args[0], Name | OwnFunction) else unknown(taint_of(*args))
             case "connect" if isinstance(args[-1], list) and len(args[-1]) > 1:  # any of the program's data may go there
                 self.tell.send_to(unknown(), text(args[-1][0]), text(args[-1][1]))

@@ -48,7 +48,7 @@ def report(tell: Tell, row: str, args: Sequence[Value], language: str) -> Value:
 
 
 _PLAIN = frozenset({"sh", "run", ">", ">>", "<", "code", "connect", "curl", "kill"})
-"""Rows whose arguments are not operands of a command, or have their own form."""
+"""First words of rows whose arguments are used unchanged, and not as operands (see ``Tell.operand``)."""
 
 
 def _arguments(tell: Tell, word: str, args: Sequence[Value], *, plain: bool) -> Sequence[Value]:

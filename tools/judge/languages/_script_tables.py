@@ -8,7 +8,9 @@ from tools.judge.languages._script_tokens import Lexicon
 
 
 class ScriptLanguage(NamedTuple):
-    """``joins`` concatenates texts, ``members`` come before a member's name; ``bare``: calls need no parentheses."""
+    """A script language. ``joins``: the operator that concatenates texts; ``members``: operators before a member's name;
+    ``bare``: calls need no parentheses.
+    """
 
     lexicon: Lexicon
     rows: Rows

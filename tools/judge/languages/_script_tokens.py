@@ -19,7 +19,7 @@ _OPERATORS = Regex(r"===|!==|\*\*=|\.\.\.|=>|->|::|\?\.|\|\||&&|\.\.|\+=|\.=|==|
 
 
 class Token(NamedTuple):
-    """``kind``: str, cmd, id, num, re, op, words. ``raw``: the text; a string's keeps its escapes and interpolations."""
+    """A token. ``kind``: str, cmd, id, num, re, op or words. ``raw``: its text; in a string, escapes and interpolations stay."""
 
     kind: str
     raw: str

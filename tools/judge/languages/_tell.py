@@ -15,7 +15,7 @@ FOUND = "/usr/bin/"
 """Folder assumed for a program that code looked up: its path has Taint.MAYBE, and starting it is reported by its name."""
 
 _NAME = Regex(r"[\w-]+")
-"""A file in the working folder, or a host."""
+"""A word that may be the name of a socket in the working folder."""
 _SECRET = Regex(
     r"/\.ssh/(?!known_hosts|config$|.*\.pub$)|/\.aws/cred|/\.gnupg/|/\.netrc$|/\.pgpass$|/\.kube/config|/\.docker/config\.json"
     r"|/\.git-credentials|/\.config/(?:gh|gcloud)/|/\.(?:npmrc|pypirc|my\.cnf)$|(?:^|/)\.env(?:\.|$)|^/etc/g?shadow|^/proc/[^/]+/environ"
@@ -76,7 +76,7 @@ class Tell:
     def run(
         self, argv: Sequence[Value], stdin: Value | None = None, cwd: Value | None = None, env: dict[str, Value] | None = None
     ) -> None:
-        """Report a program that the code starts, in its folder and with its environment."""
+        """Report a program that the code starts, with the folder and the environment that it gets."""
         if argv and argv[0].taint & Taint.MAYBE and argv[0].text.startswith(FOUND):
             argv = [argv[0]._replace(text=argv[0].text[len(FOUND) :]), *argv[1:]]
         where = self.place(cwd) if cwd is not None else self.cwd
@@ -123,7 +123,7 @@ class Tell:
     # -- files ---------------------------------------------------------------------------------------------------
 
     def place(self, path: Value) -> Value:
-        """Return ``path`` as seen from the source's first folder."""
+        """Return ``path`` as seen from the folder that the code started in."""
         if self.cwd is None or path.text[:1] in ("/", "~", HOLE):
             return path
         return join([self.cwd, Value("/"), path])
@@ -152,7 +152,10 @@ class Tell:
         self.say([], [RedirectTarget(">>" if append else ">", self.place(path))], text)
 
     def begin(self, path: Value, append: bool) -> int:
-        """Record a file opened to write. Text from ``more`` is reported before the next effect, an empty file at ``flush``."""
+        """Record a file that is opened to write, and return its number for ``more``.
+
+        Text that was written is reported before the next effect, a file without text by ``flush``.
+        """
         self._next += 1
         self._writes[self._next] = (RedirectTarget(">>" if append else ">", self.place(path)), [])
         return self._next
@@ -162,12 +165,12 @@ class Tell:
             self._writes[number][1].append(text)
 
     def reopen(self, number: int, path: Value) -> None:
-        """Note that more will be written to a file whose first part was reported already."""
+        """Record that more will be written to a file whose first part was reported already."""
         if number not in self._writes:
             self._writes[number] = (RedirectTarget(">>", self.place(path)), [])
 
     def _report_written(self) -> None:
-        """Report the files that were written so far; others may still be written."""
+        """Report the files that have got text so far, and keep the others, which may still get some."""
         if self._writes and any(texts for _, texts in self._writes.values()):
             pending, self._writes = self._writes, {number: one for number, one in self._writes.items() if not one[1]}
             for target, texts in pending.values():
@@ -182,7 +185,7 @@ class Tell:
             self.say([], [target])
 
     def read(self, path: Value) -> Value:
-        """Return the content of a file; report the read if the path is known."""
+        """Return the content of a file, a HOLE if it is unknown. Report the read if the path is known, a pattern or in /proc."""
         path = self.place(path)
         secret = Taint.SECRET if is_secret(path.text) else Taint.NONE
         self.reads_secret = self.reads_secret or bool(secret)
@@ -214,7 +217,7 @@ class Tell:
         self.send(data, join([Value("tcp://"), host, *([Value(":"), port] if port.text else ())]))
 
     def connect(self, path: Value) -> None:
-        """Report a connection to a socket, if the address is a path or an abstract name."""
+        """Report a connection to a local socket, if the address may be a path or an abstract name."""
         text = path.text
         if text.startswith(("/", ".", "\0", "unix:")) or (text[:1] == HOLE and "/" in text) or _NAME.fullmatch(text):
             self.words("@socket", self.place(path))

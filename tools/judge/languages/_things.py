@@ -94,7 +94,7 @@ def text(thing: Thing) -> Value:
 
 
 def one_of(things: Sequence[Thing]) -> Thing:
-    """Return a thing for any one of several things; an unknown text if there are none."""
+    """Return one thing that stands for any of several things; an unknown text if there are none."""
     found = things[0] if things else unknown()
     for one in things[1:]:
         if isinstance(found, list) and isinstance(one, list):
@@ -121,7 +121,7 @@ _OF_TEXT = frozenset("lower upper strip lstrip rstrip title replace removeprefix
 
 
 def formatted(template: Value, given: Thing) -> Value:
-    """Return ``template % given`` or ``template.format(...)``: a HOLE for each field."""
+    """Return the text of ``template % given`` or ``template.format(...)``, with a HOLE for each field."""
     return Value(_FIELD.sub(HOLE, template.text), computed(template, given).taint)
 
 
@@ -140,7 +140,7 @@ def of_path(path: Value, name: str, *args: str) -> Value:
 
 
 def text_method(owner: Value, name: str, args: list[Thing]) -> Thing:
-    """Return the result of a method of a text or a path without effects."""
+    """Return the result of a method without effects, of a text or a path."""
     if name in _SAME:
         return owner
     if name == "format":

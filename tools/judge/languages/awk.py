@@ -112,7 +112,7 @@ class _Program:
         return self.words
 
     def getline(self, at: int) -> None:
-        """``"cmd" | getline`` and ``"cmd" |& getline``."""
+        """Report the command of ``"cmd" | getline`` and ``"cmd" |& getline``. ``at`` is the index of ``getline``."""
         if self.raw(at - 1) not in ("|", "&"):
             return
         end = at - 1 if self.raw(at - 1) == "|" else at - 2

@@ -1,4 +1,5 @@
-"""Languages that are compiled (C, Go, Rust, Java): literals that are run, or name a deleted or written file, or another process.
+"""Languages that are compiled (C, Go, Rust, Java): find literals that are run as commands, that name a file to delete or write,
+or that name another process.
 
 Nothing is evaluated: an argument that is neither a literal nor a name assigned to one is ignored.
 """

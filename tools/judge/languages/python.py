@@ -1,7 +1,7 @@
 """Python source: its ``ast`` is read once, statement by statement, and values that are built in simple ways are known.
 
-The body of a function is read once, at its definition, with the constants of its call if there is a single one. Other values are
-unknown; a program that may hide something in them is opaque, so the user is asked about it.
+The body of a function is read once, at its definition. If the function has a single call, the constants in that call are known.
+Other values are unknown; a program that may hide something in them is opaque, so the user is asked about it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_STEPS = 20_000
 _ENCODING = Regex(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=](?![ \t]*(?i:utf-?8|(?:us-)?ascii|latin-?1)\b)")
-"""A comment that names an encoding whose source may not be what it looks like (utf-7 hides lines in comments)."""
+"""A comment that names an encoding, unless it is one that leaves ASCII as it is: utf-7, for example, hides lines in comments."""
 _OWN = Regex(r"(?:agent|model_tools)(?:\.(?!\*)|$)|toolcrib\.(?:Agent|\*|_(?!_)\w*|contract)(?:\.|$)|tools\.approval(?:\.|$)")
 """toolcrib's own code, except its public types: only a user may run it."""
 _INNER = frozenset(
@@ -103,7 +103,7 @@ class PythonReader(PythonEffects):
         self.read(tree)
 
     def report_imports(self, *names: str) -> None:
-        """Report imports of toolcrib's own code; a module of the project may have the same name."""
+        """Report imports of toolcrib's own code, but not of a module of the project that has the same name."""
         for name in names:
             top = name.partition(".")[0]
             if _OWN.match(name) and not name.endswith("__"):
@@ -128,7 +128,7 @@ class PythonReader(PythonEffects):
             self.read(node)
 
     def mixed(self, things: Sequence[Thing]) -> Value:
-        """Return a thing made of ``things``; a function with effects among them may be called by its new owner."""
+        """Return a thing made of ``things``. A function with effects among them may be called later, so the program is opaque."""
         self.opaque |= any(map(acts, things))
         return computed(*things)
 
@@ -382,7 +382,7 @@ class PythonReader(PythonEffects):
         return self._result(function, given, named) if found is NotImplemented else found
 
     def _result(self, function: Name, given: list[Thing], named: dict[str, Thing]) -> Thing:
-        """Return the result of a function without a known effect."""
+        """Return the result of a function that is in no table."""
         owner, path = function.owner, function.path
         if owner is None and is_risky(path):
             return self.hide()

@@ -144,7 +144,7 @@ class ScriptReader:
         elif {*words, path, path.partition(".")[0]} & self.language.risky or any(
             ".".join(words[:n]) in self.language.rows for n in range(1, len(words))
         ):
-            self.opaque = True  # or a member of a function: ``fs.rmSync.bind``
+            self.opaque = True  # a risky name, or a member of a function: ``fs.rmSync.bind``
         elif (
             "\\" in path
             or (path[:1] == "$" and after == "(" and language == "php")
@@ -173,7 +173,7 @@ class ScriptReader:
         return _MODULES.get(plain, plain)
 
     def arguments(self, at: int) -> list[Tokens] | None:
-        """Return the arguments of a call that begins at ``at``; None if there is no call."""
+        """Return the arguments of a call, which begin at ``at``; None if there is no call."""
         raw = _raw(self.tokens, at)
         if raw == "(":
             return _split(self.tokens, at + 1, ",")
@@ -207,7 +207,7 @@ class ScriptReader:
             report(self.tell, row, values, self.language.lexicon.name)
 
     def opened(self, how: str, values: list[Value]) -> None:
-        """``open(path, mode)``. In perl a handle comes first, and the mode comes before the path or is part of it."""
+        """Report ``open(path, mode)``. In perl a handle comes first, and the mode comes before the path or is part of it."""
         path, mode = [*values, Value("r"), ANYTHING][:2]
         if how == "1":
             mode, path = [*values[1:], ANYTHING, ANYTHING][:2]

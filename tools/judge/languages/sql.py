@@ -75,7 +75,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
 
 
 def _statements(tell: Tell, source: str, taint: Taint) -> list[list[Part]]:
-    """Split at ``;``, without comments; the clients' commands, which end with their line, are reported at once."""
+    """Return the statements between ``;``, without comments. Commands of the clients, one on a line, are reported at once."""
     found: list[list[Part]] = [[]]
     at, count = 0, 0
     while at < len(source):
@@ -122,7 +122,7 @@ def _prepared(tell: Tell, statements: list[list[Part]], taint: Taint) -> None:
 
 
 def _client(tell: Tell, line: str, taint: Taint) -> bool:
-    """Report the effects of a line for the client itself."""
+    """Report the effects of a command of the client itself. Return whether ``line`` is such a command."""
     match = _DOT.match(line) or _BACKSLASH.match(line)
     if match is None:
         return line.startswith((".", "\\"))
@@ -155,7 +155,7 @@ _PIPED = Regex(r"(?:^|\s)(?:\"\s*\|([^\"]*)\"|'\s*\|([^']*)'|\|(.*))", re.DOTALL
 
 
 def _included(tell: Tell, path: str, taint: Taint) -> None:
-    """Read a file that the client includes here; nested files are followed up to the limit of reports."""
+    """Read a file that the client includes here, with the files that it includes. Each is read once."""
     text = tell.read(Value(path, taint))
     if not text.known:
         tell.code("sql", text, path)

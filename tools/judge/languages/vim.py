@@ -22,7 +22,7 @@ _RISKY = Regex(
     r"\b(?:system|systemlist|delete|writefile|termopen|jobstart|job_start|term_start|libcall|rename|execute|eval)\s*\("
     r"|^exe(?:c(?:ute?)?)?!?\s"
 )
-"""Commands that evaluate text or run their arguments, which are not followed."""
+"""Functions and commands that run, change or evaluate something. One that ``_CALL`` does not match makes the script opaque."""
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:

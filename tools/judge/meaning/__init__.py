@@ -25,9 +25,9 @@ The modules:
 - files: ``journal`` (the line's changes), ``filestate`` (reads and writes), ``effects`` (of programs), ``changes`` (in unknown
   ways), ``unknown_programs``
 
-Each imports only modules below it; modules above are reached through the ``Walker`` that every function gets. Its class, in
-``walk``, describes the facts of a walk: ``limits`` and ``found`` are the whole walk's; facts of a part of the text are its
-``context``, which ``with it.inside() as inner:`` changes for that part and restores afterwards.
+A module imports only modules of a lower layer, and reaches the others through the ``Walker`` that every function gets. The class
+``Walker``, in ``walk``, describes the facts of a walk: ``limits`` and ``found`` are those of the whole walk, ``context`` those of
+a part of the text, which ``with it.inside() as inner:`` changes for that part and restores afterwards.
 
 tests/fuzz/shell_meaning.py checks whether bash executes anything that is not listed.
 """

@@ -29,7 +29,9 @@ class Code(NamedTuple):
     path: str = ""
     """The file with the text, if there is one."""
     changed: str = ""
-    """The cause that may change that file before it runs, in an unknown way; ``text`` is unknown then."""
+    """The name of the command that may change that file in an unknown way before the file runs, "" if none; with a name, ``text``
+    is unknown.
+    """
 
 
 class Sink(Protocol):
@@ -80,7 +82,7 @@ class Act:
     place: str = ""
     """Machine or root that the command runs in, if not here: ``ssh:HOST``, ``container:NAME``, ``chroot:DIR``; "" is here."""
     code: Sequence[Code] = ()
-    """Executed text that was, or could not be, analysed."""
+    """Text that the command executes, whether or not it could be analysed."""
     language: str = "shell"
     """Language of the act: acts found in Python source have ``python``."""
     background: bool = False
@@ -127,19 +129,19 @@ class Meaning:
     acts: Sequence[Act]
     faults: Sequence[Fault] = ()
     read: Sequence[str] = ()
-    """Files that were read (their digests are bound to the answer)."""
+    """Files that were read to judge the command (the user's answer is bound to their digests)."""
     files: Mapping[str, Taint] = field(default_factory=dict)
     """Absolute paths of the tainted files that it leaves: a downloaded or decoded file keeps its taint for the next command."""
     copies: Mapping[str, str] = field(default_factory=dict)
-    """Copied or moved files and folders that it leaves: the new path, and the old one."""
+    """Files and folders that it copies or moves: the old path by the new one."""
     links: Sequence[tuple[str, str]] = ()
     """Links that it creates, with their targets."""
     lists: Sequence[str] = ()
-    """Texts that it reads part by part, only partly followed: they may name files that it writes."""
+    """Texts that it takes apart in ways that are not fully followed: their parts may name files that it writes."""
     unsure: Sequence[str] = ()
     """Folders whose contents it may change in unknown ways."""
     arrived: Sequence[str] = ()
     """Paths where files from elsewhere may appear."""
     made: Mapping[str, str] = field(default_factory=dict)
-    """Variables with the output of ``mktemp -d``, as text with a HOLE for the unknown part."""
+    """The output of ``mktemp -d`` in each variable that holds one, with a HOLE for the unknown part."""
     steps: int = 0

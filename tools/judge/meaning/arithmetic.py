@@ -30,7 +30,7 @@ class _Unknown(Exception):
 
 
 def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | None:
-    """Return the number, None if unknown. Make its assignments, and interpret its commands."""
+    """Return the number that ``text`` calculates, None if unknown. Make its assignments, and interpret the commands in it."""
     raw = text.text.strip()
     if raw.isdigit() and (raw[0] != "0" or raw == "0"):
         return int(raw) if len(raw) < 19 else None
@@ -54,7 +54,7 @@ def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | Non
 
 
 def command(it: Walker, state: State, text: Value) -> int | None:
-    """Evaluate like ``evaluate``, for a command that calculates: if that fails, the command itself has failed."""
+    """Evaluate ``text`` for a command that calculates, such as ``let``. If that fails, only this command fails: return None."""
     doubts = it.context.doubts
     failed = doubts.failed
     number = evaluate(it, state, text)

@@ -111,7 +111,9 @@ def _listed(it: Walker, state: State, compound: Compound, at: int) -> tuple[dict
 
 
 def _no_index(key: Word, word: Word) -> Word | None:
-    """Return ``[1]={a,b}`` as one word: with alternatives in braces, ``[1]=`` is text of each element. None if it is an index."""
+    """Return ``[1]={a,b}`` as one word, because with alternatives in braces ``[1]=`` is text of each element. Return None if
+    ``key`` is an index.
+    """
     if not braces.has_braces(word.parts) and not braces.has_braces(key.parts):
         return None
     parts = [Plain("["), *key.parts, Plain("]="), *word.parts]
@@ -209,7 +211,7 @@ def _element(state: State, name: str, old: Var, value: Value, key: str | None) -
         state.put(name, Var(None, items or {"0": unknown(value.taint)}, old.flags, open=True))
         return
     key = "0" if key is None else key
-    if old.open and "A" not in old.flags and key.isdigit():  # it is unknown which of the others come before it
+    if old.open and "A" not in old.flags and key.isdigit():  # it is unknown which of the other elements come before this one
         others = unknown(joined(items.values()).taint)
         items = {key: value, str(int(key) + 1): others} if key == "0" else {"0": others, key: value, str(int(key) + 1): others}
     items[key] = value

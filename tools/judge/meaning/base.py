@@ -23,7 +23,7 @@ _COMMANDS_IN = Regex(r"\$\(|`|[<>]\(")
 
 
 _LOGICAL = frozenset({"cd", "pushd", "popd"})
-"""Commands that read ``..`` in their argument as the parent folder, even behind links."""
+"""Commands that read ``..`` in their argument by name: ``link/..`` is the folder that the link is in."""
 
 
 def asks_for_last(text: str) -> bool:

@@ -222,7 +222,7 @@ def _command(call: BuiltinCall) -> list[State]:
 
 
 def _found(value: Value) -> Value:
-    """Return the path that ``command -v`` finds for a program."""
+    """Return what ``command -v`` prints: the word itself for a path or a builtin, else a likely path of the program."""
     plain = "/" in value.text or not value.known or value.text in tables.BUILTINS.rows
     return tainted(value if plain else Value(f"/usr/bin/{value.text}"), value.taint | Taint.MAYBE)
 
@@ -256,7 +256,7 @@ def _compgen(call: BuiltinCall) -> list[State]:
 
 
 def _wait(call: BuiltinCall) -> list[State]:
-    """Evaluate the names of ``wait -p NAME``, because a subscript in one is calculated."""
+    """Interpret commands in the arguments: the shell calculates a subscript in the name of ``wait -p NAME``."""
     for value in call.argv[1:]:
         call.it.embedded(call.state, value)
     call.record_act()

@@ -46,7 +46,7 @@ def _git(it: Walker, state: State, argv: Values) -> None:
     elif words[:2] == ["worktree", "add"]:
         given = _plain(words[2:], names("-b -B --reason"))
         _made(it, state, given[0] if given else HOLE, maker)
-    elif words[0] in ("mv", "rm") or words[:2] == ["bisect", "run"]:  # the user gave bisect that command on purpose
+    elif words[0] in ("mv", "rm") or words[:2] == ["bisect", "run"]:  # bisect changes the tree for this command on purpose
         return
     elif words[0] in _MERGES or (words[0] in _TREES and _changes_tree(words)):
         for root in roots(it, state, folder):
@@ -178,7 +178,7 @@ def operands(argv: Values, valued: frozenset[str] = frozenset()) -> list[Value]:
 
 
 def mark(it: Walker, state: State, path: Value, maker: str, taint: Taint = Taint.NONE) -> None:
-    """Record that ``maker`` changed a file. Its known origins are kept."""
+    """Record that ``maker`` changed a file. The file keeps the taint that it has."""
     for name in filestate.absolute(it, state, path.text):
         name = journal.through(state.files, name)
         it.found.arrived[name] = None
@@ -195,11 +195,11 @@ def _patch(it: Walker, state: State, argv: Values) -> None:
 
 _UNPACKERS = names("tar unzip 7z 7za unrar cpio pax ar")
 _KEPT = Taint.REMOTE | Taint.PROGRAM
-"""Origins of an archive that apply to all of its files."""
+"""Taints of an archive that all files from it get."""
 
 
 def _anywhere(it: Walker) -> None:
-    """Record that the program unpacks to absolute paths, which only the archive knows."""
+    """Record that the program unpacks to absolute paths, which only the archive names."""
     it.found.unsure["/"] = None
 
 
@@ -285,7 +285,9 @@ def _taint_of(it: Walker, state: State, paths: Values) -> Taint:
 
 
 def _all(valued: str = "", *, when: str = "") -> Callable[[Walker, State, Values], None]:
-    """Return the effects of programs that change every file in their arguments; ``when``: only with an option that matches it."""
+    """Return a function that records that a program changes every file in its arguments. ``when``: a pattern; the program changes
+    them only with an option that matches it. ``valued``: options that are followed by a value.
+    """
     told = re.compile(when) if when else None
     skipped = frozenset(valued.split())
 

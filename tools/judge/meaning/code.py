@@ -32,7 +32,7 @@ def _doubtful(text: Value, language: str, source: Source, path: str) -> list[Cod
 
 
 def here(it: Walker, state: State, text: Value, source: Source, argv: Values, targets: Targets, path: str = "") -> list[State]:
-    """Run text in this very shell: ``eval``, ``source``."""
+    """Run text in the current shell, as ``eval`` and ``source`` do."""
     it.act(state, argv, targets, code=_doubtful(text, "shell", source, path))
     if not text.text.replace(HOLE, "").strip():
         if text.text:
@@ -105,7 +105,7 @@ def shell_text(
 
 
 def unfollowed(it: Walker, state: State, path: Value) -> str:
-    """Return what may change the file ``path`` in an unknown way before it runs; "" if nothing may."""
+    """Return which command may change the file ``path`` in an unknown way before the file runs; "" if none may."""
     if path.text in ("-", "/dev/stdin"):
         return ""
     if maker := filestate.changed(it, state, path):
@@ -134,7 +134,7 @@ def unread(
 
 
 def sourced(it: Walker, state: State, path: Value, args: Values, argv: Values, targets: Targets) -> list[State]:
-    """Run ``source`` and ``.``."""
+    """Run a file in the current shell, as ``source`` and ``.`` do."""
     if maker := unfollowed(it, state, path):
         state.wild |= Taint.UNKNOWN
         return unread(it, state, path, argv, targets, maker)

@@ -45,7 +45,7 @@ def _ssh(it: Walker, state: State, argv: Values) -> list[Inner]:
 
 
 def _curl(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return the command with the options in its files."""
+    """Return the command with the options from its configuration files."""
     words = [value.text for value in argv]
     named = [given for given in read(words, "curl").options if given.name in ("-K", "--config") and given.value]
     files = [given.value or "" for given in named]
@@ -56,7 +56,7 @@ def _curl(it: Walker, state: State, argv: Values) -> list[Inner]:
 
 
 def _wget(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return the command with the settings in its files and ``-e``."""
+    """Return the command with the settings from its configuration files and its options ``-e``."""
     words = [value.text for value in argv]
     options = read(words, "wget").options
     named = [given for given in options if given.name == "--config" and given.value]

@@ -15,7 +15,9 @@ _IMAGES_OWN = frozenset(
     {"sh", "bash", "ash", "rm", "find", "dd", "shred", "truncate", "chmod", "chown", "mv", "python", "python3"}
 )
 _RUN_SCRIPTS = frozenset({"python", "python3"})
-"""Programs that count only if the line mounts a volume: a service's own scripts, and mounts in its file, are unknown."""
+"""Programs that count only if the line itself mounts a volume. In a service of a compose file they mostly run the service's own
+scripts, which are unknown, as are the mounts in that file.
+"""
 
 
 def run(argv: Sequence[Value], stdin: Value | None) -> list[Inner]:
@@ -58,7 +60,7 @@ def _is_volume(name: str, value: str) -> bool:
 
 
 def _mount(name: str, value: str) -> tuple[str, Value] | None:
-    """Return a writable folder of the host: its path in the container, and its path on the host."""
+    """Return the path in the container and the path on the host of a writable folder of the host; None for any other option."""
     if value.endswith(_READ_ONLY):
         return None
     if name in ("-v", "--volume"):

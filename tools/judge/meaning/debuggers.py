@@ -1,4 +1,4 @@
-"""Debuggers' command lines: judge the programs they start, from a file, a pipe or an argument."""
+"""Debuggers: find the programs that their commands start. The commands are in a file, a pipe or an argument."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHELL = Regex(
 )
 _MAKE = Regex(r"make\b.*")
 _RUN = Regex(r"(?:r|run|start|starti|set\s+args|process\s+launch\s.*?--|settings\s+set\s+target\.run-args)\s+(?P<text>.*)")
-"""A debugger passes a program's arguments to a shell."""
+"""Commands with a program's arguments, which the debugger passes to a shell."""
 _PYTHON = Regex(r"(?:py(?:thon)?|script(?:\s+(?:-l\s*\w+|--))?)(?:\s+(?P<text>.*))?")
 _SOURCE = Regex(r"(?:command\s+)?so(?:u(?:r(?:ce?)?)?)?\s+(?:-[vs]\s+)*(?P<text>\S+)|command\s+script\s+import\s+(?P<module>\S+)")
 _CALLS = Regex(r"\b(?:system|popen|execlp?)\s*\(\s*\"((?:[^\"\\]|\\.)*)\"")
@@ -69,7 +69,9 @@ def _file(it: Walker, state: State, path: Value, left: list[int]) -> Iterator[In
 
 
 def _debugger(scripts: str, lines: str) -> Callable[[Walker, State, Values], list[Inner]]:
-    """Return the reader of a debugger. ``scripts`` and ``lines``: options with files of commands, and with commands."""
+    """Return a function that finds the programs that a debugger starts. ``scripts``: its options with a file of commands;
+    ``lines``: its options with a command.
+    """
     files, commands = names(scripts), names(lines)
 
     def runs(it: Walker, state: State, argv: Values) -> list[Inner]:

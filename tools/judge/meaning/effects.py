@@ -91,7 +91,7 @@ def _copy(it: Walker, state: State, argv: Values) -> None:
                 for place in places:
                     _placed(it, state, kind, source, place, name)
                 if not sure:
-                    changes.mark(it, state, Value(name), argv[0].text)  # it may keep an existing file
+                    changes.mark(it, state, Value(name), argv[0].text)  # an option may make the program keep an existing file
 
 
 def _from_to(it: Walker, state: State, source: str, target: str) -> Iterator[tuple[str, Sequence[str]]]:
@@ -181,7 +181,7 @@ def _copied(it: Walker, state: State, source: Value, place: str, name: str, *, w
     content = filestate.content(it, state, source if place[:1] != "/" else source._replace(text=place))
     entry = filestate.entry_of(it, state, place) if state.files else None
     if content is None and entry is None and not (filestate.is_program(place) or journal.holds(state.files, place)):
-        return  # a program may be there if the disk is unknown
+        return  # there is no file; in a folder of programs there may be one that the snapshot does not show
     taint = content.taint if content is not None else Taint.NONE
     it.found.copies[name] = place
     filestate.last(it, name, taint)
@@ -280,7 +280,7 @@ _IN_PLACE = Regex(r"-[nErsuz]*i.*|--in-place.*")
 
 
 def _edited(it: Walker, state: State, argv: Values) -> None:
-    """Record the effects of ``sed -i``. Simple scripts are computed."""
+    """Record the effects of ``sed -i``. After a simple script the file's text is known."""
     if not any(_IN_PLACE.fullmatch(value.text) for value in argv[1:]):
         return
     scripted = any(value.text in ("-e", "-f", "--expression", "--file") for value in argv[1:])
@@ -303,7 +303,7 @@ def _edited(it: Walker, state: State, argv: Values) -> None:
 
 
 def _touched(it: Walker, state: State, argv: Values) -> None:
-    """Record an empty file. It runs nothing, but a pattern may expand to its name as an option."""
+    """Record an empty file whose name begins with a dash: a later pattern that matches the name makes it an option."""
     for at in read([value.text for value in argv], "touch").operands:
         value = argv[at]
         if value.known and posixpath.basename(value.text)[:1] == "-":

@@ -88,7 +88,7 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
             filestate.lost(it, given)
         found += special(argv, given)
         for one in found if file is not None else ():
-            one.own = True  # it reads that file
+            one.own = True  # the program itself reads that file
     if found:
         return _wrapped(it, state, name, argv, targets, [*found, *recipes.inner(it, state, name, argv)])
     if name in interpreters.SHELLS:
@@ -208,9 +208,9 @@ def placed(it: Walker, state: State, name: str) -> list[str]:
 
 
 def _shadowed(it: Walker, state: State, argv: Values, targets: Targets) -> None:
-    """Add the acts of a file named ``git``, for example, that others could have put into a folder of PATH, besides git's own.
+    """Run, in addition to a program such as ``git``, files of this name that others could have put into a folder of PATH.
 
-    The session's own files there that git would start are included.
+    Run also the session's own files in these folders that the program starts as helpers, such as ``git-NAME``.
     """
     for file in [*placed(it, state, argv[0].text), *launching.helpers(it, state, argv[0].text, path_of(it, state))]:
         if file not in it.context.shadowing:
@@ -283,7 +283,7 @@ def _text(it: Walker, state: State, text: Value) -> list[State]:
 
 
 def _program_file(it: Walker, state: State, name: str, argv: Values, targets: Targets) -> list[State] | None:
-    """Run ``./x`` or ``bin/x``: a script, or a program with another name. Return None if it is unknown."""
+    """Run ``./x`` or ``bin/x``: a script, or a program with another name. Return None if nothing is known about the file."""
     path = argv[0]
     names = filestate.absolute(it, state, path.text)
     if (len(names) == 1 and names[0].startswith(_SYSTEM) and names[0] not in state.files) or not names[0].startswith("/"):

@@ -28,7 +28,7 @@ def after(it: Walker, doubts: Doubts) -> list[State]:
 def attempted(
     it: Walker, expand: Callable[_Given, _Expanded], *given: _Given.args, **named: _Given.kwargs
 ) -> tuple[_Expanded, list[State]]:
-    """Expand words of a compound command, collecting its doubts separately; return also the states after failures."""
+    """Expand words of a compound command with doubts of their own. Return the result, and the states after failures."""
     context = it.context
     outer, context.doubts = context.doubts, Doubts()
     try:

@@ -93,7 +93,7 @@ def xargs(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 class _Asked(NamedTuple):
-    """xargs' options: ``mark`` of -I, ``each`` of -n."""
+    """The values of xargs' options: ``mark`` of -I, ``delimiter`` of -d and -0, ``each`` of -n and -L, ``file`` of -a."""
 
     mark: str = ""
     delimiter: str = ""
@@ -120,7 +120,7 @@ def _asked(argv: Values) -> tuple[int, _Asked]:
 
 
 def _partly(source: Value) -> list[Value]:
-    """Return the words of a text with unknown parts."""
+    """Return the words of a text with unknown parts; one value for all of them if there are more than a few."""
     words = source.text.split() or [HOLE]
     return [Value(word, source.taint) for word in dict.fromkeys(words[:4])] if len(words) < 5 else [fed_value(source)]
 

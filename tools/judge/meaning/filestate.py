@@ -112,7 +112,7 @@ def undotted(it: Walker, state: State, value: Value) -> Value:
 
 @functools.lru_cache(maxsize=4_096)
 def is_secret(path: str) -> bool:
-    """Return whether a path is a usual place of keys and passwords. Many commands ask about the same paths."""
+    """Return whether a path is a usual place of keys and passwords. Cached, because many commands ask about the same paths."""
     return _SECRET.search(path if path.startswith("/") else f"/{path}") is not None
 
 
@@ -146,7 +146,7 @@ def at(it: Walker, state: State, path: str) -> Value | None:
 
 
 def comes_later(it: Walker, state: State, name: str) -> bool:
-    """Return whether later commands may write the file before it is read: by a trap, or by a job that waits."""
+    """Return whether later commands may write the file before it is read, because a trap or a background job reads it."""
     context = it.context
     if not (context.later or context.background) or name in state.files or name.startswith(FIXED):
         return False
@@ -204,24 +204,24 @@ def _is_of_environment(it: Walker, name: str) -> bool:
 
 
 def real(it: Walker, path: str) -> str:
-    """Return the target of the links on the disk, if the snapshot knows it."""
+    """Return ``path`` with all links on the disk followed; unchanged if they are unknown."""
     if HOLE in path or it.context.mounts or not follows_links(it.snapshot):
         return path
     return it.snapshot.real(path)
 
 
 def copy_of(it: Walker, path: str) -> str:
-    """Return the original path of a file that an earlier call copied or moved, if the snapshot knows it."""
+    """Return the original path of a file that an earlier call copied or moved; "" if the snapshot does not know it."""
     return it.snapshot.copy_of(path) if knows_origins(it.snapshot) else ""
 
 
 def origin(it: Walker, path: str) -> Taint:
-    """Return a file's origin in this session, without reading it."""
+    """Return the taint that earlier calls of this session gave a file, without reading the file."""
     return it.snapshot.taint(path) if knows_origins(it.snapshot) else Taint.NONE
 
 
 def changed(it: Walker, state: State, path: Value) -> str:
-    """Return what may have changed a file in an unknown way before the line runs it, or ""."""
+    """Return which command of the line may have changed a file in an unknown way before the file runs; "" if none may."""
     if not state.files or path.text == "-" or path.text.startswith("/dev/"):
         return ""
     for name in absolute(it, state, path.text):
@@ -265,7 +265,7 @@ def _write(it: Walker, state: State, name: str, value: Value, *, append: bool) -
 
 
 def _sure_place(it: Walker, state: State, name: str) -> None:
-    """Report text that is appended to a new file of unknown origin: it may be a link."""
+    """Add a fault if the line appends text to a file that one of its commands may have created: the file may be a link."""
     if name in state.files:
         return
     maker = journal.maker_of(journal.find(state.files, name))
@@ -274,7 +274,7 @@ def _sure_place(it: Walker, state: State, name: str) -> None:
 
 
 def put(it: Walker, state: State, name: str, entry: Value) -> None:
-    """Record an entry of the journal, and keep its origin beyond the line."""
+    """Record an entry of the journal, and keep its taint for later calls."""
     state.write(name, entry)
     if entry.shown not in (journal.LINK, journal.DISK):
         it.found.copies[name] = ""
@@ -282,13 +282,13 @@ def put(it: Walker, state: State, name: str, entry: Value) -> None:
 
 
 def last(it: Walker, name: str, taint: Taint) -> None:
-    """Keep a file's origin beyond the line."""
+    """Keep those taints of a file that last for later calls."""
     if (lasting := taint & _LASTING) and name[:1] == "/" and (HOLE not in name or lasting & ~Taint.WRITTEN):
         it.found.tainted[name] = it.found.tainted.get(name, Taint.NONE) | lasting
 
 
 def marked(it: Walker, state: State, argv: Sequence[Value]) -> Sequence[Value]:
-    """Return the words with ``@x`` and ``f=@x`` marked by the line's changes to the file x: a copied key is a key."""
+    """Return the words, with the taint SECRET if a word names a file (``x``, ``@x``, ``f=@x``) that a key was copied to."""
     has_origins = knows_origins(it.snapshot)
     if not state.files and not has_origins:
         return argv
@@ -333,7 +333,7 @@ def _marked(it: Walker, state: State, value: Value, sends: bool) -> Value:
 
 
 def lost(it: Walker, text: Value) -> Value:
-    """Return an unknown text for one that is read in parts and no longer followed. Its contents are recorded."""
+    """Record a text that the line reads in parts that are not followed, and return an unknown text in its place."""
     if text.text.strip(f"{HOLE} \n"):
         it.found.lists[text.text] = None
     return unknown(text.taint | Taint.FOUND)

@@ -36,7 +36,7 @@ def _back(lines: list[str], value: Value) -> Value:
 
 
 def _set(text: str) -> str | None:
-    """Return the characters of one of tr's sets."""
+    """Return the characters of one of tr's sets; None if they are unknown."""
     out: list[str] = []
     at = 0
     while at < len(text):
@@ -99,7 +99,7 @@ def _tac(words: Sequence[str], operands: Sequence[str], value: Value) -> Value |
 
 
 def _count(words: Sequence[str]) -> tuple[str, int] | None:
-    """Return the number of lines or bytes for head and tail: (n or c, number)."""
+    """Return the number of lines ("n") or bytes ("c") for head and tail: (letter, number). None for any other option."""
     joined = " ".join(word for word in words if word.startswith("-") or word.lstrip("+").isdigit())
     found = re.match(r"-(?:-lines=|n ?)?(\d+)$|-(?:-bytes=|c ?)(\d+)$|$", joined)
     if found is None:

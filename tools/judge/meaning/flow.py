@@ -18,7 +18,7 @@ _FEW_ROUNDS = 3
 _LEFT_OPEN = 3
 """Limit of states after such a loop: one without a round, one after a round, and all others."""
 _FEW_WITHIN = 2
-"""Limit of such rounds in a nested loop, because nested loops multiply."""
+"""The same limit for a nested loop, because the rounds of nested loops multiply."""
 _MAX_SAME_CALL = 8
 _WIDEN_CALL = 3
 
@@ -170,7 +170,7 @@ def _looped(value: Value) -> Value:
 
 
 def _round(it: Walker, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
-    """Run one round of a loop. Return the states that continue, and the states outside of the loop."""
+    """Run one round of a loop. Return the states that stay in the loop, and the states that leave it."""
     after: list[State] = []
     with it.inside() as inner:
         inner.loops += 1

@@ -43,7 +43,9 @@ def _reading(argv: Values) -> Reading:
 
 
 def _aliased(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return the command that an alias stands for; for git's own or an unknown subcommand, the programs that git runs for it."""
+    """Return the command that an alias stands for. For a subcommand of git itself, or one whose name is unknown, return the
+    programs that git runs for it.
+    """
     reading = _reading(argv)
     if not reading.operands:
         return []
@@ -110,7 +112,7 @@ def _settings(it: Walker, state: State, folders: Sequence[str]) -> Iterator[tupl
 
 
 def _own_files(it: Walker, state: State, folder: str) -> list[str]:
-    """Return the configuration files of the repository at ``folder``; its ``.git`` may be a file that names the folder."""
+    """Return the configuration files of the repository at ``folder``; its ``.git`` may be a file that names git's folder."""
     git = posixpath.join(folder, ".git")
     seen = it.snapshot.inspect_path(git) if folder[:1] == "/" else None
     if seen is None or seen.kind != "file" or not (seen.text or "").startswith("gitdir:"):
@@ -125,7 +127,7 @@ def _own_files(it: Walker, state: State, folder: str) -> list[str]:
 
 
 def _set(it: Walker, state: State, argv: Values) -> None:
-    """Record ``git config alias.x ...`` in the configuration file."""
+    """Record that ``git config`` writes an alias or an ``include.path`` into a configuration file."""
     reading = _reading(argv)
     at = reading.operands[0] if reading.operands else len(argv)
     if at >= len(argv) or argv[at].text != "config":

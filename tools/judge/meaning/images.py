@@ -1,7 +1,7 @@
 """Dockerfiles and compose files of the session: effects outside the container that they build or start.
 
-Effects inside a build end with it, or stay in its image. Data that it sends does not: the files that it can read are judged by
-their names on the host. A service of a compose file is judged as the equivalent ``docker run``.
+Effects inside a build end with it, or stay in its image. But a build can send data away, so the files that it can read are judged
+by their names on the host. A service of a compose file is judged as the equivalent ``docker run``.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def _built(it: Walker, state: State, argv: Values, reading: Reading, operands: S
 
 
 def _secret(value: str) -> tuple[str, str] | None:
-    """Return the name and the file of ``--secret id=k,src=FILE``."""
+    """Return the name and the file of ``--secret id=k,src=FILE``; None if it has no file."""
     parts = dict(part.partition("=")[::2] for part in value.split(","))
     source = parts.get("src") or parts.get("source")
     return (parts["id"], source) if source and "id" in parts else None
 
 
 def _runs(text: Value, context: str, secrets: Sequence[tuple[str, str]]) -> Iterator[Inner]:
-    """Yield the commands of RUN, with the host's files that they can read."""
+    """Yield the commands of RUN that can read files of the host, with these files."""
     folder = "/"
     copied: list[tuple[str, Value]] = []
     for name, rest in _instructions(text.text):
@@ -212,7 +212,7 @@ def _single(name: str, rest: str) -> list[str]:
 
 
 def _output(it: Walker, state: State, argv: Values) -> None:
-    """Record ``docker build -o FOLDER``: the image's unknown files."""
+    """Record that ``docker build -o FOLDER`` writes the image's files, which are unknown, into a folder."""
     reading = read([value.text for value in argv], "", _VALUED)
     if not _BUILDS.intersection(argv[at].text for at in reading.operands[:2]):
         return
@@ -230,7 +230,7 @@ _CP_VALUED = names("-H --host -c --context --config -l --log-level")
 
 
 def _copied_out(it: Walker, state: State, argv: Values) -> None:
-    """Record ``docker cp CONTAINER:PATH FOLDER``: unknown files."""
+    """Record that ``docker cp CONTAINER:PATH FOLDER`` writes unknown files into a folder."""
     given = [argv[at] for at in read([value.text for value in argv], "", _CP_VALUED).operands]
     words = [value.text for value in given]
     at = words.index("cp") + 1 if "cp" in words[:2] else len(words)
