@@ -13,7 +13,7 @@ class Installed:
 
     ``closed``: absolute folders and files, each as named and as real path. ``checkout``: the working folder of toolcrib's own
     sources if it runs from one, otherwise "". ``programs``: the folders with the programs of its interpreter, including pip.
-    ``path``: PATH as commands find it at first. ``sessions``: names of its own multiplexer session and of the windows there;
+    ``path``: PATH when toolcrib started. ``sessions``: names of its own multiplexer session and of the windows there;
     ``*`` if they are unknown.
     """
 

@@ -1,6 +1,6 @@
 """Names of the files that toolcrib keeps in its own folders: whether a pattern may mean one of them.
 
-Any other name does not belong to toolcrib, so the user is not asked about a walk through a home for other files.
+A file with any other name is not toolcrib's, so the user is not asked about a search through a home that finds other names only.
 """
 
 from __future__ import annotations

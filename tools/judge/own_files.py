@@ -99,7 +99,7 @@ def _opened(act: Act) -> Iterator[Value]:
 
 
 def _is_found(act: Act, path: Value) -> bool:
-    """Return whether a path is a result of find or a list."""
+    """Return whether a path is unknown and comes from a search or a list."""
     return HOLE in path.text and (act.fed or bool(path.taint & Taint.FOUND))
 
 
@@ -114,9 +114,10 @@ def _gone_through(act: Act, basis: Basis) -> Sequence[str]:
 
 
 def _below(act: Act, into: Sequence[str], basis: Basis) -> tuple[str, ...]:
-    """Return the own files that a command reads only as part of these folders: a sandbox that masks them leaves them out.
+    """Return toolcrib's own folders that a command reads only because they are in ``into``. A sandbox that masks them hides them
+    from the command.
 
-    () if it may read one in another way, such as through a hard link, or outside the sandbox.
+    () if the command may read one in another way, such as through a hard link, or outside the sandbox.
     """
     if effect_of("fs.", act.place, act.wrappers) != "local" or any(is_pattern(path) or HOLE in path for path in into):
         return ()
@@ -130,7 +131,7 @@ def _leads_into(path: str, own: str) -> bool:
 
 
 def _names_own(text: str, basis: Basis) -> bool:
-    """Return whether a text names one of our folders, in full or from a home (``~/.config/toolcrib``, ``Path.home() /
+    """Return whether a text names one of toolcrib's folders, in full or from a home (``~/.config/toolcrib``, ``Path.home() /
     ".config/toolcrib"``).
     """
     home = basis.home
@@ -195,14 +196,14 @@ def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str
 
 
 def _works_inside(act: Act, basis: Basis) -> bool:
-    """Return whether a plain name may be one of our files in the working folder."""
+    """Return whether a plain name may be one of toolcrib's files, because the working folder may be one of its folders."""
     return any("toolcrib" in cwd or any(map(cwd.startswith, basis.protected)) for cwd in act.cwds)
 
 
 def _is_taken(act: Act, path: str, basis: Basis, *, wild: bool) -> bool:
-    """Return whether the command reads or changes one of our folders as a part of ``path``.
+    """Return whether the command reads or changes one of toolcrib's folders as a part of ``path``.
 
-    A home itself counts as a searched folder.
+    False for the home itself, which ``_gone_through`` covers.
     """
     if act.name not in TAKES or path == basis.home or path.count("/") < 3:
         return False

@@ -129,13 +129,15 @@ def _reaches(found: Finds, start: str, own: str, home: str, *, folders: bool) ->
 
 
 def _may_be_way(choice: Sequence[Filter], way: Sequence[str], start: str) -> bool:
-    """Return whether a parent of our own folder may be found: then its whole content is passed on with it."""
+    """Return whether a folder above toolcrib's own may be found: then its whole content is passed on with it."""
     path = "/".join([start.rstrip("/"), *way])
     return all(own_file_names.overlap(one.pattern, path if one.whole else way[-1]) for one in choice)
 
 
 def _may_be(one: Filter, own: str, *, every: bool) -> bool:
-    """Return whether a file of ours matches. ``every``: the walk covers at least a home, where most files belong to others."""
+    """Return whether one of toolcrib's files may match. ``every``: the walk covers at least a home, so most files are not
+    toolcrib's.
+    """
     if one.pattern.endswith(READABLE):
         return False
     if not every and not one.whole:

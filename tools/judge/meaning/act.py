@@ -133,7 +133,7 @@ class Meaning:
     files: Mapping[str, Taint] = field(default_factory=dict)
     """Absolute paths of the tainted files that it leaves: a downloaded or decoded file keeps its taint for the next command."""
     copies: Mapping[str, str] = field(default_factory=dict)
-    """Files and folders that it copies or moves: the old path by the new one."""
+    """Files and folders that it copies, moves or writes: the old path by the new one, "" for a file with new content."""
     links: Sequence[tuple[str, str]] = ()
     """Links that it creates, with their targets."""
     lists: Sequence[str] = ()

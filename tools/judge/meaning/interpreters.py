@@ -18,9 +18,9 @@ class InterpreterOptions(NamedTuple):
 
     ``code``: options whose value is code; ``file``: options whose value is a file of code; ``valued``: others with a value.
     ``attached``: letters that take the rest of a cluster as a value (``perl -i.bak``). ``first``: the operand at that place is
-    code unless an option gave some. ``script``: the first operand is a file. ``stdin``: without other code, it reads code there.
-    ``sub``: first words before code (``deno eval``). ``runs``: subcommands that run a file, or ``-``. ``checks``: options that
-    make it only read the code. ``tests``: an option that makes each operand a test, or a folder of tests.
+    code unless an option gave some. ``script``: the first operand is a file. ``stdin``: without other code, it reads standard
+    input. ``sub``: first words before code (``deno eval``). ``runs``: subcommands that run a file, or ``-``. ``checks``: options
+    that make it only read the code. ``tests``: an option that makes each operand a test, or a folder of tests.
     """
 
     language: str
@@ -188,7 +188,7 @@ def code_of(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode:
 
 
 def _of_vim(found: FoundCode, operands: list[Value]) -> FoundCode:
-    """Treat vim's input as commands or keys, unless it is text to edit, or a command ends vim before it is read."""
+    """Treat vim's input as commands or keys, unless the input is text to edit, or a command ends vim before vim reads it."""
     ended = any(_LEAVES.match(piece.text) for piece in found.pieces)
     return found._replace(args=operands, reads=not ended and all(value.text != "-" for value in operands))
 
@@ -197,7 +197,9 @@ _LEAVES = Regex(r"[\s:]*(?:(?:sil(?:ent)?!?)\s+)?(?:%?w?q(?:a|all|uit)?|wqa(?:ll
 
 
 def _not_run(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode | None:
-    """Return the code of ``node --check FILE`` or ``node --test FOLDER``, which run no script as usual; else None."""
+    """Return the code of ``node --check FILE`` and ``node --test FOLDER``, which do not run their operand as a script. Return
+    None for any other command.
+    """
     texts = [value.text for value in argv]
     given: set[str] = set()
     at = 1
@@ -308,7 +310,7 @@ def _operands(spec: InterpreterOptions, found: FoundCode, operands: list[Value])
 
 
 def _modules(name: Value) -> tuple[Value, ...]:
-    """Return the files of ``python -m NAME``: the working folder comes before all libraries."""
+    """Return the files in the working folder that ``python -m NAME`` would run: that folder comes before all libraries."""
     if not name.known or not all(map(str.isidentifier, name.text.split("."))):
         return ()
     path = name.text.replace(".", "/")

@@ -39,7 +39,7 @@ def changed_by(maker: str, taint: Taint = Taint.NONE) -> Value:
 
 
 def maker_of(entry: Value | None) -> str:
-    """Return what changed the file in an unknown way, else ""."""
+    """Return the name of the command that may have changed the file in an unknown way, else ""."""
     return entry.shown[len(_BY) :] if entry is not None and entry.shown.startswith(_BY) else ""
 
 
@@ -133,7 +133,7 @@ def through(files: Files, path: str) -> str:
 
 
 def perhaps_written(files: Files, path: str) -> str:
-    """Return what may have written ``path`` under a partly unknown name, or ""."""
+    """Return the name of the command that may have written ``path``, by a name that is partly unknown, or ""."""
     for key, entry in files.items():
         if HOLE in key and key != path:
             start, _, rest = key.partition(HOLE)
@@ -144,7 +144,7 @@ def perhaps_written(files: Files, path: str) -> str:
 
 
 def anywhere(files: Files, start: str) -> str:
-    """Return what changed a folder that may contain a path with this known start, or ""."""
+    """Return the name of the command that changed a folder that may hold a path with this known start, or ""."""
     for key, entry in files.items():
         if key.endswith("/**") and (maker := maker_of(entry)) and (start.startswith(key[:-2]) or key.startswith(start)):
             return maker
@@ -167,9 +167,10 @@ def holds(files: Files, folder: str) -> bool:
 
 
 def placed(files: Files, source: str, target: str, taint: Taint) -> Files:
-    """Return the journal after ``target`` got the known facts of ``source`` and its contents.
+    """Return the journal after the file or folder ``source`` was copied or moved to ``target``: entries of ``source`` and of
+    files in it are repeated for ``target``.
 
-    The facts of ``source`` stay, because a command that moves it may fail.
+    The entries of ``source`` stay, because a command that moves it may fail.
     """
     below = f"{source.rstrip('/')}/"
     kept = {target + key[len(source) :]: entry for key, entry in files.items() if key == source or key.startswith(below)}

@@ -50,7 +50,7 @@ def _bwrap(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def _bound(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return the command with the folders that have other names inside; [] if there are none."""
+    """Return the command with the folders that have another name in the sandbox than outside; [] if there are none."""
     binds, cwd, command = _read(argv)
     if not binds or not command:
         return []
@@ -100,7 +100,7 @@ _ED_RUNS = Regex(r"^[\d,.$%;]*(?:[rwe]\s*)?!(.+)$", re.MULTILINE)
 def _ed(argv: Values, stdin: Value | None) -> list[Inner]:
     """Return the command of ``ed '!COMMAND'``, and the lines of its input that run one."""
     if not any(value.text[:1] == "!" for value in argv[1:]):
-        return []  # a file is edited: its input is read as code
+        return []  # ed edits a file: its input is code, which ``interpreters`` finds
     found = [value._replace(text=value.text[1:], shown="") for value in argv[1:] if value.text[:1] == "!"]
     found += [Value(match[1], stdin.taint) for match in _ED_RUNS.finditer(stdin.text)] if stdin is not None else []
     return [Inner(text=text, own=True) for text in found]
@@ -124,7 +124,7 @@ _HELPERS = {
     "gpg": "gpg-agent pinentry* dirmngr",
     "gdb": "gdbserver debuginfod*",
 }
-"""Programs that others start by name only, as patterns."""
+"""For each program, patterns for the names of the programs that it finds on PATH and starts."""
 
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/")
 
@@ -162,7 +162,7 @@ _READS_WORDS = names("gcc g++ cc c++ clang clang++ gfortran ld ld.gold ld.lld go
 
 
 def expanded(it: Walker, state: State, name: str, argv: Values) -> Values:
-    """Return ``argv`` with the words of the files given as ``@FILE``, as compilers accept them."""
+    """Return ``argv`` with each ``@FILE`` replaced by the words in that file, as compilers do."""
     if name not in _READS_WORDS or not any(value.text[:1] == "@" for value in argv):
         return argv
     found: list[Value] = []

@@ -16,10 +16,10 @@ _CHANGES = names(
     "rm unlink rmdir shred truncate find dd mv cp ln install rsync chmod chown chgrp setfacl chattr tee sponge touch sed perl"
     " tar unzip git curl wget nc ncat"
 )
-"""Programs that change or send their files. Any other effect of a container stays in it."""
+"""Programs that change or send their files. The effects of all other programs stay in the container."""
 
 SENDS = names("git curl wget nc ncat rsync")
-"""Programs that send files: a sent copy is as good as the file."""
+"""Programs that send files. They count even if the container has only a copy of the host's file."""
 
 _FROM_TO = names("mv cp ln install rsync")
 _SAYS_FIRST = names("chmod chown chgrp setfacl chattr sed perl")

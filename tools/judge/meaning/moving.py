@@ -74,9 +74,9 @@ def put(state: State, place: str, value: Value) -> None:
 
 
 def _place(word: Value) -> int | None:
-    """Return the index of ``+N`` in the list of folders; None for any other word.
+    """Return the index in the list of folders that ``+N`` means; None for a word that is neither ``+N`` nor ``-N``.
 
-    ``-N`` counts from the end of the list, which is unknown.
+    ``-N`` counts from the end of the list, which is unknown: the result is an index that no list has.
     """
     match = _PLACE.fullmatch(word.text)
     return None if match is None else int(match[2]) if match[1] == "+" else _MOST

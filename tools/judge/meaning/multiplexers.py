@@ -158,7 +158,7 @@ def _runs(rest: list[Value], found: Driven, *, is_new: bool) -> None:
         elif following is not None and text == "-s":
             name = following.text
         elif is_new and text.startswith("-t"):
-            found.asks = True  # windows of a session that already exists
+            found.asks = True  # the new session shows the windows of an existing one
         at += (
             2 if takes_next(text, _VALUED - ({"-d", "-b", "-E", "-h", "-l", "-S", "-T", "-w"} if is_new else frozenset())) else 1
         )

@@ -51,7 +51,7 @@ _LIST_IF = {
 
 
 def of_program(it: Walker, state: State, name: str, argv: Values) -> Value:
-    """Return a program's output."""
+    """Return a program's output, with a HOLE for an unknown part."""
     if name == "mktemp":
         return _of_program(it, state, name, argv)
     if name == "echo":
@@ -300,7 +300,8 @@ _OF_GIT = names("--git-dir --absolute-git-dir --git-common-dir")
 
 
 def _git(it: Walker, state: State, argv: Values) -> Value:
-    """Return the output of ``git rev-parse --git-dir``: the folder of hooks and settings, for any working folder."""
+    """Return git's output. That of ``git rev-parse --git-dir`` is taken to be ``.git``, as in the top folder of a working tree.
+    """
     words = [value.text for value in argv[1:]]
     if words[:1] == ["rev-parse"] and len(words) > 1:
         if words[1] in _OF_GIT:

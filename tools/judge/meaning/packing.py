@@ -66,7 +66,7 @@ def _archived(it: Walker, state: State, argv: Values) -> None:
 
 
 def _passed(it: Walker, state: State, argv: Values) -> None:
-    """Handle ``cpio -pd FOLDER`` and ``pax -rw FILES FOLDER``."""
+    """Mark the folder of ``cpio -pd FOLDER`` and ``pax -rw FILES FOLDER``, if programs may be copied to it."""
     given = operands(argv)
     taint = origin_of(it, state, argv) & Taint.PROGRAM
     for folder in filestate.absolute(it, state, given[-1].text) if given and taint else ():
@@ -74,20 +74,20 @@ def _passed(it: Walker, state: State, argv: Values) -> None:
 
 
 def _first(it: Walker, state: State, argv: Values) -> None:
-    """Handle ``zip ARCHIVE FILES``."""
+    """Mark the archive of ``zip ARCHIVE FILES``."""
     for archive in operands(argv)[:1]:
         _mark(it, state, archive, argv)
 
 
 def _second(it: Walker, state: State, argv: Values) -> None:
-    """Handle ``ar q ARCHIVE FILES`` and ``7z a ARCHIVE FILES``."""
+    """Mark the archive of ``ar q ARCHIVE FILES`` and ``7z a ARCHIVE FILES``."""
     given = operands(argv)
     if len(given) > 1 and not re.fullmatch(r"-?[xetlp]\w*", given[0].text):
         _mark(it, state, given[1], argv)
 
 
 def _by_module(it: Walker, state: State, argv: Values) -> None:
-    """Handle ``python -m zipfile -c ARCHIVE FILES``."""
+    """Mark the archive of ``python -m zipfile -c ARCHIVE FILES``."""
     if [value.text for value in argv[1:4]] in [
         ["-m", name, option] for name in ("zipfile", "tarfile") for option in ("-c", "--create")
     ]:
@@ -99,7 +99,7 @@ _ENDS = Regex(r"(?:open|create|file|gopen):([^,!]+)|(/[^,:!]+)", re.IGNORECASE)
 
 
 def _joined_ends(it: Walker, state: State, argv: Values) -> None:
-    """Handle ``socat OPEN:/bin/rm CREATE:tidy``."""
+    """Record the copies that socat makes: ``socat OPEN:/bin/rm CREATE:tidy``."""
     ends = [match[1] or match[2] for value in argv[1:] if (match := _ENDS.match(value.text)) is not None]
     for source in ends:
         content = filestate.content(it, state, Value(source))

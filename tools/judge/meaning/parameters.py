@@ -239,7 +239,7 @@ def _transformed(it: Walker, state: State, part: Parameter, value: Value | ManyW
 
 
 def _whole_home(part: Parameter, value: Value) -> Value:
-    """Make an unknown home folder begin with a slash."""
+    """Return the value, but for an unknown home folder (``~``) an unknown path that begins with a slash."""
     if part.name == "HOME" and value.text == "~":
         return Value(f"/{HOLE}", Taint.UNKNOWN)
     return value

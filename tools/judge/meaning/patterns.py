@@ -53,7 +53,10 @@ def literal(pattern: str) -> str | None:
 
 @functools.lru_cache(maxsize=512)
 def regex(pattern: str, *, lazy: bool = False) -> re.Pattern[str] | None:
-    """Compile for ``match`` or ``fullmatch``; ``lazy``: for the shortest match. None if it is too slow or unknown."""
+    """Return the pattern compiled for ``match`` or ``fullmatch``, None if it may be too slow or has no equivalent in ``re``.
+
+    ``lazy``: it finds the shortest match.
+    """
     if sum(pattern.count(char) for char in "*(") > _MAX_STARS:
         return None
     try:

@@ -193,7 +193,7 @@ def _package_settings(it: Walker, state: State, folder: str) -> list[Inner]:
     for name in filestate.absolute(it, state, f"{folder}.npmrc") if found is None else ():
         if filestate.origin(it, name) & owned.OWN:
             seen = it.snapshot.inspect_path(name)
-            text = "" if seen.kind == "missing" else seen.text or HOLE  # it may hold a key: nothing else reads it
+            text = "" if seen.kind == "missing" else seen.text or HOLE  # owned.content does not read files that may hold keys
     if HOLE in text:
         return _texts([HOLE], Taint.NONE, folder)
     given = [(match[1], match[2].strip().strip("'\"")) for match in _PACKAGE_SETTING.finditer(text)]
@@ -236,7 +236,7 @@ _ABSENT = Regex(r"(?:path|dest|name)\s*[:=]\s*['\"]?([^\s'\"]+)(?=[\s\S]{0,200}s
 
 
 def _tasks(*files: str) -> Callable[[Walker, State, Values], list[Inner]]:
-    """Return a reader for programs that run lists of commands in YAML; ``files`` are read if none is named."""
+    """Return a reader for programs that run lists of commands in YAML. It reads ``files`` if the command names no file."""
 
     def runner(it: Walker, state: State, argv: Values) -> list[Inner]:
         named = [value.text for value in argv[1:] if value.text.endswith((".yml", ".yaml"))]
@@ -320,7 +320,7 @@ def _pip(it: Walker, state: State, argv: Values) -> list[Inner]:
 
 
 def _packages(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return a command for the installation of downloaded packages, which runs code in them, often as root."""
+    """Return a command that stands for the code in downloaded packages, which runs when they are installed, often as root."""
     if not any(_INSTALLS.fullmatch(value.text) for value in argv[1:]):
         return []
     files = [owned.content(it, state, value.text) for value in argv[1:] if value.text.endswith(_PACKAGES)]

@@ -44,12 +44,14 @@ _LAST_LINES = Regex(f"[\n{HOLE}]+$")
 
 
 def _only_hole(match: re.Match[str]) -> str:
-    """Remove the last newlines. An unknown part before them may be empty, and then the newlines before it are removed too."""
+    """Return the replacement for the newlines and HOLEs at the end of an output: nothing for newlines only, else one HOLE,
+    because the unknown parts may be empty, and bash then removes the newlines before them too.
+    """
     return HOLE if HOLE in match[0] else ""
 
 
 class Interpreter(Base):
-    """The walk itself."""
+    """The walk over the tree."""
 
     def single(self, state: State, word: Word) -> Value:
         return expand.single(self, state, word)

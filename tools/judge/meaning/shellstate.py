@@ -70,7 +70,7 @@ Output = tuple[Any, Value]
 Aliases = Mapping[str, tuple[str, int, int]]
 """Texts by name, each with the numbers of the script and the line of its definition."""
 NEVER = 1 << 30
-"""The script and the line of an alias that may not be set."""
+"""The number for both the script and the line of an alias that may be unset."""
 
 _CHANGING = frozenset("rilu")
 """Flags that change the value of a variable at an assignment."""
@@ -84,8 +84,8 @@ _parts = operator.attrgetter(
 class State:
     """The state of a shell at one point of a branch.
 
-    ``status`` is 0 or another known number, -1 for some failure, None if it is unknown. ``flow`` is a request to end other
-    commands (exit, return, break, continue), and ``levels`` is the number of loops.
+    ``status`` is 0 or another known number, -1 for some failure, None if it is unknown. ``flow`` is "" or a request to end the
+    commands around (exit, return, break, continue, abort); ``levels`` is the number of loops that break and continue are for.
     """
 
     __slots__ = (
@@ -137,9 +137,9 @@ class State:
         self.unsteady: frozenset[str] | None = None
         """Variables that hold, or held since a trap was set, anything but a folder made by ``mktemp -d``."""
         self.disturbed: Mapping[str, Var] = {}
-        """Assignments of commands that may run between others at any time: traps."""
+        """Values that traps may assign to variables. A trap may run between any two commands."""
         self.roams: tuple[str, ...] | None = None
-        """Folders that these commands may change to."""
+        """Folders that traps may change to; None if there is no such trap."""
         self.stdin: Value | None = None
         self.out: Output | None = None
         self.capture = False
@@ -229,7 +229,7 @@ class State:
             self.frames = (*self.frames[:-1], {**self.frames[-1], name: self.vars.get(name)})
 
     def leave(self) -> None:
-        """End the function."""
+        """Leave the running function: restore the variables that were local to it."""
         for name, var in self.frames[-1].items():
             self.put(name, var)
         self.frames = self.frames[:-1]
@@ -270,7 +270,7 @@ class State:
 
 
 def _printed_alike(one: Output | None, two: Output | None) -> bool:
-    """Compare two outputs piece by piece from the end. The part before both separated is the same object."""
+    """Return whether two outputs are equal. Pieces are compared from the end, down to the part that both outputs share."""
     while one is not two:
         if one is None or two is None or one[1] != two[1]:
             return False

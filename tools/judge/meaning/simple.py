@@ -343,7 +343,7 @@ def _spliced(it: Walker, cmd: Simple, text: str, aliases: Mapping[str, tuple[str
 
 
 def _extended(command: Command, cmd: Simple, rest: Sequence[Word | Assignment]) -> Command | None:
-    """Return the alias's last command with the words that came after the alias."""
+    """Return the alias's last command with the words that came after the alias; None if it is a compound command."""
     if isinstance(command, Simple):
         words = [*command.words, *rest]
         assignments = [*cmd.assignments, *command.assignments]

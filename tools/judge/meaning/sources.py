@@ -1,5 +1,4 @@
-"""The session's own source files that a program runs besides its arguments: modules found before a library's, programs to
-compile.
+"""The session's own source files that a program compiles, or that an interpreter loads in addition to the code in its arguments.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def _piece(it: Walker, state: State, path: str) -> list[Code]:
 
 
 def _named(it: Walker, state: State, argv: Values) -> list[Code]:
-    """Return the files among the arguments, and standard input if there is a ``-``."""
+    """Return the source files among the arguments, and standard input if there is a ``-``."""
     found = [piece for value in argv[1:] for piece in _piece(it, state, value.text)]
     if any(value.text == "-" for value in argv[1:]) and state.stdin is not None:
         found.append(Code("c", state.stdin, "stdin"))
@@ -76,7 +75,7 @@ _DOCTEST = Regex(r"^\s*(?:>>>|\.\.\.) ?(.*)$", re.MULTILINE)
 
 
 def of_interpreter(it: Walker, state: State, language: str, argv: Values, found: FoundCode) -> list[Code]:
-    """Return the code that an interpreter loads besides its arguments."""
+    """Return the code that an interpreter loads in addition to the code in its arguments."""
     if language == "python":
         return [*_shadowing(it, state, found), *_by_module(it, state, argv)]
     if language == "javascript":
@@ -87,7 +86,9 @@ def of_interpreter(it: Walker, state: State, language: str, argv: Values, found:
 
 
 def _shadowing(it: Walker, state: State, found: FoundCode) -> list[Code]:
-    """Return the session's own modules that Python finds first: named like a module of its library, or on PYTHONPATH."""
+    """Return the session's own modules that Python may load. Beside the script these are modules named like one of Python's
+    library, sitecustomize.py and all packages; in the folders of PYTHONPATH all modules.
+    """
     folders = {posixpath.dirname(path.text) or "." for path in found.files} or {"."}
     pieces: list[Code] = []
     for folder in sorted(folders):
@@ -115,7 +116,7 @@ def _source(it: Walker, state: State, language: str, path: str) -> list[Code]:
 
 
 def _by_module(it: Walker, state: State, argv: Values) -> list[Code]:
-    """Return the code for ``python -m NAME`` if the library's module NAME runs its arguments."""
+    """Return the code that ``python -m NAME`` runs, if NAME is a module that runs code, files or tests."""
     at = next((at for at, value in enumerate(argv[:-1]) if value.text == "-m"), 0)
     if not at:
         return []
@@ -145,7 +146,7 @@ def _by_module(it: Walker, state: State, argv: Values) -> list[Code]:
 
 
 def _required(it: Walker, state: State, argv: Values) -> list[Code]:
-    """Return the files that node loads first, and the session's own packages."""
+    """Return the files that options make node load first, and the session's own packages in node_modules."""
     pieces: list[Code] = []
     for at, value in enumerate(argv[1:-1], start=1):
         if value.text in ("-r", "--require", "--import", "--loader", "--experimental-loader"):

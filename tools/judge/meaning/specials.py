@@ -61,7 +61,7 @@ def _configured(rest: Values) -> list[Inner]:
 
 
 def _of_each_repo(program: Value, rest: Values) -> Inner:
-    """Return git itself for ``git for-each-repo --config=KEY ARGUMENTS``, in the unknown folders of a setting."""
+    """Return the command that ``git for-each-repo --config=KEY ARGUMENTS`` runs: git, in unknown folders that a setting names."""
     below = read([value.text for value in rest], "", _OF_EACH, posix=True).operands
     return Inner(argv=[program, Value("-C"), unknown(), *(rest[one] for one in below)], own=True)
 

@@ -1,4 +1,4 @@
-"""The start of a script: the current shell, and the files that the judge may look at."""
+"""The facts that the judge has before a script: the session's shell, and a view of the files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Seen(NamedTuple):
     kind: Literal["file", "binary", "dir", "missing", "unreadable"]
     text: str | None = None
     taint: Taint = Taint.NONE
-    """REMOTE if this session downloaded it, DECODED if it decoded it."""
+    """The taint that this session gave the file: REMOTE if the session downloaded it, DECODED if it decoded it, and others."""
 
 
 class Snapshot(Protocol):
-    """The only way for the judge to look at files. Every answer is stored: the judged content is the one that must run."""
+    """The only way for the judge to read files. Every answer is stored, because exactly the judged content must run."""
 
     def inspect_path(self, path: str) -> Seen:
         """Inspect ``path``, which is absolute. Reads a limited number of bytes; a longer file is ``unreadable``. Never raises."""
@@ -35,7 +35,7 @@ class Snapshot(Protocol):
 
 @runtime_checkable
 class KnowsOrigins(Protocol):
-    """A Snapshot that knows the origin of a file in this session without reading the file."""
+    """A Snapshot that knows how this session made a file, without reading the file."""
 
     def taint(self, path: str) -> Taint: ...
 
@@ -53,7 +53,7 @@ class KnowsMoves(Protocol):
     """A Snapshot that recognises the session's folders, and files that were moved there from outside."""
 
     def is_inside(self, path: str) -> bool:
-        """Return whether an absolute path is in the workspace or for temporary files; False if that is not known yet."""
+        """Return whether an absolute path is in the workspace or a folder for temporary files; False if that is not known yet."""
         ...
 
     def was_brought(self, path: str) -> bool:
@@ -66,7 +66,7 @@ class KnowsTemporary(Protocol):
     """A Snapshot that knows the folders that the session's shell got from ``mktemp -d``."""
 
     def temporary(self, variables: Mapping[str, str]) -> frozenset[str]:
-        """Return the names of those ``variables`` of the shell that still hold the output of ``mktemp -d`` in an earlier call."""
+        """Return the names of those ``variables`` of the shell that still hold what ``mktemp -d`` printed in an earlier call."""
         ...
 
 
@@ -121,7 +121,7 @@ class UnknownFiles:
 class ShellNow:
     """The session's shell before the command, with the state that earlier commands left.
 
-    ``functions`` are their bodies as source text, ``aliases`` their replacement. ``home`` and ``user`` are its account's.
+    ``functions`` and ``aliases`` map their names to source text. ``home`` and ``user`` are those of the shell's account.
     """
 
     cwd: str = ""
@@ -138,4 +138,4 @@ class ShellNow:
     traps: Mapping[str, str] = field(default_factory=dict)
     """Commands by signal, as in ``toolcrib.ShellState``."""
     made: frozenset[str] = frozenset()
-    """Names of variables that hold the output of ``mktemp -d`` in an earlier call."""
+    """Names of variables that hold what ``mktemp -d`` printed in an earlier call."""

@@ -18,8 +18,8 @@ from tools.judge.shell.tree import ProcessSub, Redirect, Script, Word
 class Streams:
     """The streams of a command after its redirects.
 
-    ``diverted``: output goes to ``path`` (operator, path) or ``process``; if both are None, it is not followed (``>&2``).
-    ``doubtful``: its destination is unknown.
+    ``diverted``: output goes to ``path`` (operator, path) or ``process``; if both are None, the output is not followed (``>&2``).
+    ``doubtful``: the destination of the output is unknown.
     """
 
     targets: list[RedirectTarget] = field(default_factory=list)
@@ -69,7 +69,7 @@ def _input(it: Walker, state: State, one: Redirect, found: Streams) -> None:
         path = _file(it, state, one.target)
         found.targets.append(RedirectTarget("<" if one.op == "<" else "<>", path, fd))
         value = filestate.content(it, state, path)
-        value = value._replace() if value is not None else unknown()  # a newly opened file is read from its beginning
+        value = value._replace() if value is not None else unknown()  # a new object, because a newly opened file is read from its beginning
         if one.op == "<>" and fd not in (0, 1):
             found.opened[f"{fd}>"] = path
     elif one.op == "<&":
@@ -122,7 +122,7 @@ def _output(it: Walker, state: State, one: Redirect, found: Streams) -> None:
 
 
 def _duplicated(state: State, fd: int, text: str, found: Streams) -> None:
-    """Handle ``>&N``."""
+    """Record the destination of the output after ``>&N``."""
     if fd != 1 or text == "1":
         return
     if text == "2" or not text:
@@ -176,7 +176,7 @@ def _deliver(it: Walker, state: State, streams: Streams, produced: Value) -> Non
 
 
 def kept(it: Walker, state: State, streams: Streams) -> None:
-    """Handle ``exec`` with only redirects: they remain."""
+    """Apply the redirects of ``exec`` without a command to the shell itself, for all later commands."""
     if streams.stdin is not None:
         state.stdin = streams.stdin
     state.fds = {**state.fds, **streams.opened}

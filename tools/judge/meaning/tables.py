@@ -46,7 +46,9 @@ WRAPPERS = Table[tuple[Wrapper, ...]]("WRAPPERS", "wrappers")
 SPECIALS = Table[Callable[[_Values, Value | None], list[Inner]]](
     "SPECIALS", "specials", "feeding", "containers", "multiplexers", "logins", "launching"
 )
-"""Programs that run others: from their arguments and standard input to the inner commands. Used in addition to WRAPPERS."""
+"""Programs that run others. A row is a function of arguments and standard input that returns the inner commands. Used in addition
+to WRAPPERS.
+"""
 RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]](
     "RECIPES", "recipes", "gitaliases", "debuggers", "images", "configured", "launching"
 )

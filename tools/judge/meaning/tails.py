@@ -154,7 +154,9 @@ def _runs_others(name: str) -> bool:
 
 
 def _named(it: Walker, argv: Values) -> tuple[list[Value], list[list[Value]]]:
-    """Return the texts and tails that options and settings name as programs to run, for a program whose other words are data."""
+    """Return the texts for a shell, and the tails of ``argv``, that options and settings name as programs to run. All other words
+    of the program may be data.
+    """
     texts: list[Value] = []
     tails: list[list[Value]] = []
     sets = any(value.text in _SETS for value in argv[1:4])
@@ -210,7 +212,7 @@ def _tails(it: Walker, name: str, argv: Values, unheard: bool) -> Iterator[list[
 
 
 def _texts(it: Walker, name: str, argv: Values, unheard: bool) -> Iterator[Value]:
-    """Yield whole commands that are one word, or follow its ``=``."""
+    """Yield whole commands that are one word, or the value after the ``=`` of an option."""
     if _runs_others(name) and name not in _LAUNCHERS:
         return
     for at, value in enumerate(argv[1:]):

@@ -54,7 +54,10 @@ def removed(value: Value, op: str, pattern: Value) -> Value:
 
 
 def _partly_removed(value: Value, op: str, pattern: Value) -> Value:
-    """Shorten a text with unknown parts. A literal part at the other end stays."""
+    """Return the result for a text or a pattern with unknown parts.
+
+    A literal pattern is removed from a known end. For ``${x%/*}`` the known beginning stays. Any other result is unknown.
+    """
     text = value.text
     fixed = patterns.literal(pattern.text) if pattern.known else None
     if op[0] == "%" and fixed is not None and text.endswith(fixed):

@@ -23,7 +23,9 @@ SPARE = names(
     "tsc tsx type typos uniq unix2dos unset unzip upx vulture wait watch wc wget which xargs xclip xdg-open xmllint xxd "
     "yamlfmt yamllint yapf zed zig zip zsh"
 )
-"""Programs that keep the files in their arguments unchanged, or change only their form, and programs that are followed."""
+"""Programs that keep the files in their arguments unchanged or change only their form, and programs whose effects other modules
+find.
+"""
 
 
 def unknown_program(it: Walker, path: str) -> str:

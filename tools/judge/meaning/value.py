@@ -25,7 +25,9 @@ else:
 
 
 HOLE = "\ufffc"
-"""Placeholder in a text for an unknown part: any text, even an empty one. In a script it counts as unknown too."""
+"""Placeholder in a text for an unknown part: any text, even an empty one. If a script contains this character, it counts as
+unknown too.
+"""
 
 
 class Taint(Flags):
@@ -33,7 +35,7 @@ class Taint(Flags):
 
     NONE = 0
     UNKNOWN = 1
-    """Has a part that is only known when it runs."""
+    """Has a part that is only known when the command runs."""
     REMOTE = 2
     """Came over the network."""
     DECODED = 4
@@ -41,7 +43,7 @@ class Taint(Flags):
     SECRET = 8
     """Holds a key, a password, a token."""
     LOCAL = 16
-    """The content of a file of this machine that was not read."""
+    """The content of a file on this machine that was not read."""
     MANY = 32
     """Mark of the elements of a list that is only known at run time (``for f in *``, ``while read f``)."""
     MAYBE = 64
@@ -49,13 +51,13 @@ class Taint(Flags):
     ENDLESS = 128
     """Never ends by itself, as the output of ``yes``."""
     OURS = 256
-    """The number of the process that started the shell: our own."""
+    """The number of the process that started the shell, which is toolcrib's own."""
     PROGRAM = 512
     """Bytes of a compiled program: a file made of them is an unknown program."""
     WRITTEN = 1024
     """Mark of a file that this session wrote; no value has it."""
     OUTSIDE = 2048
-    """The whole text of a variable that neither the line nor the session set, but possibly the person's environment."""
+    """The whole text of a variable that neither the line nor the session set; the user's environment may have set it."""
     MADE = 4096
     """The whole name of the folder that ``mktemp -d`` made; empty if it made none."""
     FOUND = 8192

@@ -19,7 +19,7 @@ class ManyWords(NamedTuple):
 
 
 MAYBE_UNSET = Value(HOLE, Taint.UNKNOWN)
-"""A variable that the script did not set: it may hold anything, or nothing."""
+"""Value of a variable that the script did not set: the variable may hold anything, or be unset."""
 _OUTSIDE = Value(HOLE, Taint.UNKNOWN | Taint.OUTSIDE)
 """Value of a variable that may be unset and is not one that the shell itself sets."""
 _SHELLS_OWN = names("_ REPLY OPTARG MAPFILE COPROC DIRSTACK PIPESTATUS FUNCNAME GROUPS READLINE_LINE READLINE_MARK")
@@ -55,7 +55,7 @@ def positional(state: State, number: int) -> Value | None:
 
 
 def find(state: State, name: str) -> Var | None:
-    """Return the variable, after name references."""
+    """Return the variable that ``name`` stands for, with name references followed; None if the script did not set it."""
     for _ in range(8):
         var = state.vars.get(name)
         if var is None or "n" not in var.flags or var.value is None:
@@ -65,13 +65,15 @@ def find(state: State, name: str) -> Var | None:
 
 
 def _meant(state: State, name: str) -> str:
-    """Return the final name of a name reference (``declare -n``)."""
+    """Return the name that a name reference (``declare -n``) refers to; any other name unchanged."""
     var = state.vars.get(name)
     return var.value.text if var is not None and "n" in var.flags and var.value is not None else name
 
 
 def scalar(it: Walker, state: State, name: str) -> Value:
-    """Return the value of ``$name``: "" if it is certainly not set, MAYBE_UNSET if that is unknown."""
+    """Return the value of ``$name``: "" if it is certainly not set; a value for which ``is_maybe_unset`` is true if that is
+    unknown.
+    """
     var = find(state, name)
     if var is not None:
         value = var.scalar()

@@ -1,4 +1,4 @@
-"""The walk over a script for the modules below it: its limits, results, position and services."""
+"""The walk over a script as the modules of lower layers see it: its limits, results, position and services."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.judge.meaning.value import Taint, Value
 from tools.judge.shell.tree import Command, ProcessSub, Script, Simple, Word
 
 SOME_FORKS, MANY_FORKS = 12, 48
-"""Numbers of forks (more than one state is left) after which only 4, and then only 2 states are kept."""
+"""Numbers of forks after which only 4, and then only 2, states are kept. A fork is a merge that leaves more than one state."""
 _LONG = 200
 """Number of steps after which one state is kept: the rest of a long script is judged for all branches together."""
 _LONG_LOOP = 100
@@ -101,7 +101,7 @@ class Found:
     read: dict[str, None] = field(default_factory=dict)
     tainted: dict[str, Taint] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)
-    """Files and folders that are copies of others, or moved: the new path, and the old one."""
+    """Files and folders that are copied, moved or written: the old path by the new one, "" for a file with new content."""
     links: dict[tuple[str, str], None] = field(default_factory=dict)
     """New links: their paths and targets."""
     waits: bool = False
@@ -256,7 +256,7 @@ class Walker(Protocol):
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]: ...
 
     def limited(self, states: Sequence[State], *, loose: bool = False) -> Iterator[State]:
-        """Yield states for the same work. If the work on one leaves room for fewer, the others are merged."""
+        """Yield the states one by one. If the limit for states falls meanwhile, those that still wait are merged."""
         ...
 
     # texts

@@ -19,10 +19,10 @@ Values = Sequence[Value]
 class Inner:
     """A command inside another: ``argv``, or ``text`` that a shell reads.
 
-    ``place``: it runs on this other machine or container. ``fed``: gets more arguments. ``own``: the wrapper does something
-    itself. ``environment``: variables that are set for it. ``bare``: it does not see the variables around it. ``cwd``: its first
-    working folder. ``stdin``: its input instead of the wrapper's. ``mounts``: the only folders of the host that it sees, by their
-    names inside; ``copied``: they are copies.
+    ``place``: the other machine or container that it runs in. ``fed``: it gets more arguments from a list. ``own``: the wrapper
+    does something itself. ``environment``: variables that are set for it. ``bare``: it does not see the variables around it.
+    ``cwd``: its first working folder. ``stdin``: its input, if that is not the wrapper's. ``mounts``: the only folders of the
+    host that it sees, by their names inside; ``copied``: they are copies.
     """
 
     argv: list[Value] = field(default_factory=list)
@@ -43,11 +43,11 @@ class Inner:
 class Wrapper:
     """A program that runs the command in its arguments.
 
-    ``valued``: options with a separate value. ``skip``: operands before the command. ``sub``: its first words. ``text``: the rest
-    is joined and read by a shell. ``place``: ``ssh:{}``, with the first skipped operand in it. ``own``: it also does something
-    itself. ``textual``: options whose value is a text that a shell reads. ``sets``: it takes ``NAME=value`` words. ``dashed``:
-    the command comes only after ``--``. ``single``: it is one word, even one like an option. ``goes``: options for the first
-    working folder.
+    ``valued``: options with a separate value. ``skip``: number of operands before the command. ``sub``: subcommands that must
+    come first. ``text``: the rest is joined and read by a shell. ``place``: ``ssh:{}``, with the first skipped operand in it.
+    ``own``: it also does something itself. ``textual``: options whose value is a text that a shell reads. ``sets``: it takes
+    ``NAME=value`` words. ``dashed``: the command comes only after ``--``. ``single``: the command is one word, even if that looks
+    like an option. ``goes``: options for the first working folder.
     """
 
     valued: frozenset[str]
@@ -378,5 +378,5 @@ _QUOTES = Regex(r"'([^']*)'|\"([^\"]*)\"|\\(.)")
 
 
 def fed_value(value: Value | None) -> Value:
-    """Return an argument that comes from another command's output."""
+    """Return an unknown argument from the output ``value`` of another command, with its taint."""
     return unknown(value.taint if value is not None else Taint.NONE)
