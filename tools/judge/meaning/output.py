@@ -300,8 +300,7 @@ _OF_GIT = names("--git-dir --absolute-git-dir --git-common-dir")
 
 
 def _git(it: Walker, state: State, argv: Values) -> Value:
-    """Return git's output. That of ``git rev-parse --git-dir`` is taken to be ``.git``, as in the top folder of a working tree.
-    """
+    """Return git's output. For ``git rev-parse --git-dir`` it is ``.git``, as git prints in the top folder of a working tree."""
     words = [value.text for value in argv[1:]]
     if words[:1] == ["rev-parse"] and len(words) > 1:
         if words[1] in _OF_GIT:

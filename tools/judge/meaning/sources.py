@@ -1,5 +1,4 @@
-"""The session's own source files that a program compiles, or that an interpreter loads in addition to the code in its arguments.
-"""
+"""The session's own source files that a program compiles, or that an interpreter loads besides the code in its arguments."""
 
 from __future__ import annotations
 

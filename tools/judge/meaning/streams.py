@@ -69,7 +69,7 @@ def _input(it: Walker, state: State, one: Redirect, found: Streams) -> None:
         path = _file(it, state, one.target)
         found.targets.append(RedirectTarget("<" if one.op == "<" else "<>", path, fd))
         value = filestate.content(it, state, path)
-        value = value._replace() if value is not None else unknown()  # a new object, because a newly opened file is read from its beginning
+        value = value._replace() if value is not None else unknown()  # a new object: this file is read from its start
         if one.op == "<>" and fd not in (0, 1):
             found.opened[f"{fd}>"] = path
     elif one.op == "<&":

@@ -71,8 +71,8 @@ def _meant(state: State, name: str) -> str:
 
 
 def scalar(it: Walker, state: State, name: str) -> Value:
-    """Return the value of ``$name``: "" if it is certainly not set; a value for which ``is_maybe_unset`` is true if that is
-    unknown.
+    """Return the value of ``$name``: "" if it is certainly not set. ``is_maybe_unset`` recognises the value of one that may be
+    unset.
     """
     var = find(state, name)
     if var is not None:

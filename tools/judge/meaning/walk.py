@@ -256,7 +256,7 @@ class Walker(Protocol):
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]: ...
 
     def limited(self, states: Sequence[State], *, loose: bool = False) -> Iterator[State]:
-        """Yield the states one by one. If the limit for states falls meanwhile, those that still wait are merged."""
+        """Yield the states one by one. If the limit for states falls meanwhile, the remaining states are merged."""
         ...
 
     # texts
