@@ -26,7 +26,7 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
     path = await resolve(ctx.environment, args["path"])
     try:
         before = await _begin(ctx.environment, path, await ctx.environment.stat(path))
-    except (OSError, EnvironmentFailed):  # if the file is still unreachable when the call runs, the call reports it
+    except (OSError, EnvironmentFailed):  # the call itself reports a failed stat, and replaces a file that it can't read
         before = None
     return [WritesFile(path, _in_form(args["content"], before, path)[1])]
 

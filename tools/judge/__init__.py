@@ -7,7 +7,7 @@ other languages), and ``assess`` applies the rows of ``rules``, made with ``tabl
 ``paths`` for files and ``folders`` for containment. ``installed`` finds changes of toolcrib's own code, whose locations
 ``own_code`` describes. ``effects`` defines how far a finding reaches, ``layers`` whether a sandbox or snapshots contain it.
 
-``options`` parses a program's options by the grammars of ``programs``, and ``dry_runs`` recognises commands that do nothing.
+``options`` parses a program's options by the grammars of ``programs``, and ``dry_runs`` recognises commands that change nothing.
 ``plain`` recognises commands with the same meaning in any shell, ``characters`` hidden or misleading characters. The
 specification prescribes the names ``patterns`` and ``detect_dangerous_command``.
 

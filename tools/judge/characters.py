@@ -37,8 +37,8 @@ _UNSEEN = Regex(
     f"|(?<![\U0001f3f4{_TAGS}])[{_TAGS}]"
     rf"|(?<=[!-~])[{_SPACES}](?=[-/~*|&<>]|\.\.?/)"
 )
-"""The alternatives, in order: characters that count anywhere; joiners and selectors that do not follow a character outside ASCII,
-except in the emoji of keys; tags outside a flag; spaces between a word and a sign of the shell.
+"""The alternatives, in order: characters that are suspect anywhere; joiners and selectors that do not follow a character outside
+ASCII, except in the emoji of keys; tags outside a flag; spaces between a word and a sign of the shell.
 """
 _LATIN = ("LATIN ",)
 _RELATED = ("CYRILLIC ", "GREEK ", "COPTIC ", "CHEROKEE ", "ARMENIAN ", "LISU ", "DESERET ", "OSAGE ")

@@ -33,7 +33,7 @@ from tools.judge.setting import Setting, person_home
 class Examined:
     """The examination of a command. ``commands``: every simple command in it, resolved, with ``…`` for unknown parts.
 
-    ``files``: the tainted files that it leaves, by path; ``copies``: its copies and moves, the new path and the old one.
+    ``files``: the tainted files that it leaves, by path; ``copies``: the files that it copies, moves or writes (see Meaning).
     ``looked_at``: scripts that were read to judge it.
     """
 

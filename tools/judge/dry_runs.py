@@ -39,7 +39,9 @@ def _names_help(words: Sequence[str], view: ActView) -> bool:
 
 
 def _asks_help(words: Sequence[str], view: ActView) -> bool:
-    """Return whether this is ``prog sub -h``, with only names before it, and no option ``-h`` of the program."""
+    """Return whether this is ``prog sub -h`` with only names before ``-h``. False if ``-h`` is one of the program's other
+    options.
+    """
     if words[-1] != "-h" or len(words) > 3 or grammar(view.path).knows("-h"):
         return False
     return all(word.replace("-", "").isalnum() and word[0] != "-" for word in words[:-1])

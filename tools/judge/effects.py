@@ -1,8 +1,8 @@
 """Effects of findings: how far the harm of a finding reaches, so whether a sandbox or a snapshot can contain it.
 
 The effect follows from the finding's key. A key names a kind of harm, and nearly every kind reaches equally far with all
-programs; a row of the rules that differs names its own effect. An unlisted key counts as ``outside``, so the user is
-asked.
+programs; a row of the rules that reaches less far or farther names its own effect. An unlisted key counts as ``outside``, so the
+user is asked.
 """
 
 from __future__ import annotations

@@ -44,16 +44,18 @@ class Finding:
     """A reason to ask a user, to allow or to refuse.
 
     ``key`` is the part that a grant remembers (``service.stop@nginx``). ``text`` is the resolved command or path that caused it.
-    ``scope`` is the text that shows users what a grant would cover. ``paths`` are the absolute paths that the call touches,
-    including UNKNOWN_PATH if one is unknown; empty if the finding is not about paths.
-    ``argv`` is the simple command as it would be executed, if there is one; ``plain``: it
-    consists of its words only (no redirect, wrapper, variable, other place or unknown part), so a permanent grant may name it.
-    ``cwd`` is the folder that the command runs in, or one above all possible ones; "" if unknown.
-    ``patterns`` are absolute shell patterns with more after
-    the matched part (``/p/*/x``): their matches may lead elsewhere. ``leads`` are pairs of a path and the target of its links,
-    UNKNOWN_PATH if that is unknown; any other path leads to itself, as far as links were read. ``settings`` are files that define
-    what the command works on, or the tool's own claims, with digests: a grant holds only while they are unchanged. ``effect``
-    says whether a sandbox or a snapshot can contain it.
+    ``scope`` is the text that shows users what a grant would cover.
+
+    ``paths`` are the absolute paths that the call touches, including UNKNOWN_PATH if one is unknown; empty if the finding is not
+    about paths. ``patterns`` are absolute shell patterns with more after the matched part (``/p/*/x``): their matches may lead
+    elsewhere. ``leads`` are pairs of a path and the target of its links, UNKNOWN_PATH if that is unknown; any other path leads to
+    itself, as far as links were read.
+
+    ``argv`` is the simple command as it would be executed, if there is one. ``plain``: the command consists of its words only (no
+    redirect, wrapper, variable, other place or unknown part), so a permanent grant may name it. ``cwd`` is the folder that the
+    command runs in, or one above all possible ones; "" if unknown. ``settings`` are files that define what the command works on,
+    or the tool's own claims, with digests: a grant holds only while they are unchanged. ``effect`` says whether a sandbox or a
+    snapshot can contain the finding.
     """
 
     key: str

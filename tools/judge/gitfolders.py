@@ -215,7 +215,9 @@ def _keepers(parts: Sequence[str]) -> Iterator[str]:
 
 
 def _stays_git(act: Act | None) -> bool:
-    """Return whether an act moves or copies something already named ``.git``, so that it got no unseen content."""
+    """Return whether an act moves or copies something that is already named ``.git``, and not a folder prepared under another
+    name.
+    """
     if act is None or act.name not in _PLACERS or act.redirects:
         return False
     words = [text.rstrip("/") for text in act.words() if text[:1] != "-"]

@@ -37,7 +37,7 @@ _FEWEST_PARTS = 3
 
 
 class Ours(NamedTuple):
-    """Toolcrib's code, and how a command would find it. ``path``: PATH in the session's shell, "" if it is as when toolcrib
+    """toolcrib's own code, and how a command would find it. ``path``: PATH in the session's shell, "" if it is as when toolcrib
     started; ``inspect_path`` returns what is at a path.
     """
 
@@ -54,7 +54,7 @@ def holds(installed: Installed, path: str) -> bool:
 
 
 def judge_file(path: str, text: str, installed: Installed) -> list[Finding]:
-    """Judge a change of the file ``path``, with links resolved. ``text`` is the change for users."""
+    """Judge a change of the file ``path``, with links resolved. ``text`` describes the change to users."""
     if not holds(installed, path):
         return []
     return [Finding("self.installed", "block", why(path, installed), visible(text), scope=visible(path), paths=(path,))]

@@ -23,7 +23,7 @@ _KERNEL = ("/proc", "/sys", "/dev")
 _RUNS_LATER = ("persist.",)
 """Key prefixes of changes that may make something run outside the sandbox before an undo: only the sandbox contains them."""
 _GUARDED = "persist.git-hooks"
-"""Key of changes of files that git runs by itself. The sandbox reverts these files after the command, so the user is not asked if
+"""Key of changes to files that git runs by itself. The sandbox reverts these files after the command, so the user is not asked if
 it is uncertain whether a command changes one.
 """
 _READS_OWN = "self.above"
@@ -127,8 +127,8 @@ def _of_path(path: str, finding: Finding, layers: Layers, home: str) -> Handling
 
 
 def _spares_ignored(finding: Finding) -> bool:
-    """Return whether a git command leaves ignored files alone. ``git submodule`` may not: it can run any command. Neither may
-    ``git clean`` with a detail in its key.
+    """Return whether a git command certainly leaves ignored files alone. False for ``git submodule``, which can run any command,
+    and for a ``git clean`` with a detail in its key (``git.clean@ignored files``), which deletes more than untracked files.
     """
     key, _, detail = finding.key.partition("@")
     return (

@@ -1,7 +1,8 @@
 """Calls that write nothing: the strict check for a session that plans, or whose user confirms every change.
 
 The rules look for danger and allow everything else. This check allows only calls that are known to read: anything unknown or
-missing from the tables counts as a write. Functions return why a call counts as a write, as text for users, or "" if it does not.
+missing from the tables counts as a write. The result is the reason why a call counts as a write, as text for users; "" if it does
+not.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def _of_shell(shell: ShellState) -> str:
 def _of_text(command: str, shell: ShellState) -> str:
     """Return why the text alone shows that a command may write; "" if it does not.
 
-    It can't be parsed, it sets variables or defines functions, it evaluates text as code, or it hides which program runs.
+    Reasons are that it can't be parsed, sets variables, defines functions, evaluates text as code, or hides which program runs.
     """
     try:
         script = parse(command)

@@ -40,7 +40,9 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_STEPS = 20_000
 _ENCODING = Regex(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=](?![ \t]*(?i:utf-?8|(?:us-)?ascii|latin-?1)\b)")
-"""A comment that names an encoding, unless it is one that leaves ASCII as it is: utf-7, for example, hides lines in comments."""
+"""A comment that names an encoding other than utf-8, ascii and latin-1: the source may be other code than it looks like (utf-7
+can hide lines in comments).
+"""
 _OWN = Regex(r"(?:agent|model_tools)(?:\.(?!\*)|$)|toolcrib\.(?:Agent|\*|_(?!_)\w*|contract)(?:\.|$)|tools\.approval(?:\.|$)")
 """toolcrib's own code, except its public types: only a user may run it."""
 _INNER = frozenset(
@@ -103,7 +105,9 @@ class PythonReader(PythonEffects):
         self.read(tree)
 
     def report_imports(self, *names: str) -> None:
-        """Report imports of toolcrib's own code, but not of a module of the project that has the same name."""
+        """Report imports of toolcrib's own code. The report says ``beside`` if the project has a package or module of that name;
+        the import of such a module itself is not reported.
+        """
         for name in names:
             top = name.partition(".")[0]
             if _OWN.match(name) and not name.endswith("__"):

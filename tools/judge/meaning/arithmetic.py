@@ -30,7 +30,7 @@ class _Unknown(Exception):
 
 
 def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | None:
-    """Return the number that ``text`` calculates, None if unknown. Make its assignments, and interpret the commands in it."""
+    """Return the value of the arithmetic expression ``text``, None if unknown. Make its assignments, interpret its commands."""
     raw = text.text.strip()
     if raw.isdigit() and (raw[0] != "0" or raw == "0"):
         return int(raw) if len(raw) < 19 else None

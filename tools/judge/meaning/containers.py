@@ -1,4 +1,4 @@
-"""``docker run`` and similar commands: whether the inner program reaches anything outside."""
+"""``docker run`` and similar commands: whether the inner program reaches anything outside the container."""
 
 from __future__ import annotations
 

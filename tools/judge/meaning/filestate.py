@@ -288,7 +288,9 @@ def last(it: Walker, name: str, taint: Taint) -> None:
 
 
 def marked(it: Walker, state: State, argv: Sequence[Value]) -> Sequence[Value]:
-    """Return the words, with the taint SECRET if a word names a file (``x``, ``@x``, ``f=@x``) that a key was copied to."""
+    """Return the words, with the taint SECRET if a word names a file (``x``, ``@x``, ``f=@x``) that is a copy of a key, or leads
+    to one.
+    """
     has_origins = knows_origins(it.snapshot)
     if not state.files and not has_origins:
         return argv

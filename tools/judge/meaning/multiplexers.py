@@ -198,7 +198,7 @@ def _send_keys(rest: list[Value], found: Driven) -> None:
 
 
 def _typed(found: Driven, target: str, text: Value) -> None:
-    """Add typed text: whole lines if it ends with a line end. Otherwise a person may have begun the line, or may end it."""
+    """Add typed text. If it does not end with a line end, the user is asked: a person may have begun the line, or finish it."""
     _line(found, target, text)
     if text.text[-1:] not in ("\n", "\r"):
         found.asks = True

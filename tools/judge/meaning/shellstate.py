@@ -85,7 +85,7 @@ class State:
     """The state of a shell at one point of a branch.
 
     ``status`` is 0 or another known number, -1 for some failure, None if it is unknown. ``flow`` is "" or a request to end the
-    commands around (exit, return, break, continue, abort); ``levels`` is the number of loops that break and continue are for.
+    commands around (exit, return, break, continue, abort); ``levels`` is the number of loops that a break or continue is for.
     """
 
     __slots__ = (

@@ -35,7 +35,7 @@ class Snapshot(Protocol):
 
 @runtime_checkable
 class KnowsOrigins(Protocol):
-    """A Snapshot that knows how this session made a file, without reading the file."""
+    """A Snapshot that knows the taint that this session gave a file, without reading the file."""
 
     def taint(self, path: str) -> Taint: ...
 

@@ -52,7 +52,7 @@ to WRAPPERS.
 RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]](
     "RECIPES", "recipes", "gitaliases", "debuggers", "images", "configured", "launching"
 )
-"""Programs that run or send the content of files: the session's own, and settings of git."""
+"""Programs that run or send the content of the session's own files, or run commands from git's settings."""
 INTERPRETERS = Table[InterpreterOptions]("INTERPRETERS", "interpreters")
 """Interpreters of other languages, whose code tools/judge/languages reads."""
 FILTERS = Table[Callable[[Sequence[str], Sequence[str], Value], Value | None]]("FILTERS", "filters")

@@ -56,7 +56,8 @@ def removed(value: Value, op: str, pattern: Value) -> Value:
 def _partly_removed(value: Value, op: str, pattern: Value) -> Value:
     """Return the result for a text or a pattern with unknown parts.
 
-    A literal pattern is removed from a known end. For ``${x%/*}`` the known beginning stays. Any other result is unknown.
+    A literal pattern is removed from a known end. For ``${x%/*}`` the known beginning stays, unless it ends with a slash. Any
+    other result is unknown.
     """
     text = value.text
     fixed = patterns.literal(pattern.text) if pattern.known else None

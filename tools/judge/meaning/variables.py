@@ -119,7 +119,7 @@ def _special(it: Walker, state: State, name: str) -> Value:
 
 
 def folder(cwds: Sequence[str]) -> Value:
-    """Return a working folder as a text."""
+    """Return a working folder as a text, an unknown one if there are several or none."""
     if len(cwds) != 1:
         return unknown()
     return Value(cwds[0], Taint.UNKNOWN | Taint.FOUND) if HOLE in cwds[0] else Value(cwds[0])

@@ -208,7 +208,7 @@ class Context:
 
 
 class Walker(Protocol):
-    """The interpreter for the functions of this package. They use modules above their own only through it."""
+    """The interpreter for the functions of this package. They reach modules of higher layers only through it."""
 
     now: ShellNow
     snapshot: Snapshot
