@@ -146,7 +146,7 @@ def _heading(content: dict[str, Any], total: int) -> str:
 def _past_the_end(path: str, offset: int, total: int, *, cut: bool) -> str:
     if cut:
         return (
-            f"offset: line {offset} of {path} is not read to its end within the first {READ_BYTES} bytes ({total} lines); "
+            f"offset: line {offset} of {path} does not end within the first {READ_BYTES} bytes ({total} lines); "
             f"give column=1 for the beginning of line {total + 1}; for more use search_files, or sed -n in the terminal"
         )
     return f"offset: {path} has only {total} lines"

@@ -145,7 +145,7 @@ def _content_result(
         rows.append({"path": name, "line": line.number, "text": said, **({} if line.match else {"context": True})})
     note = _note(found, count, "matches")
     if any(len(row["text"]) > LINE_CHARS for row in rows):
-        how = f"longer lines are cut: read the rest of one by read_file with offset=LINE and column={LINE_CHARS + 1}"
+        how = f"longer lines are cut: read the rest of one with read_file, offset=LINE and column={LINE_CHARS + 1}"
         note = f"{note}; {how}" if note else how
     data: dict[str, Any] = {"path": path, "matches": rows, **({"note": note} if note else {})}
     none = f"no matches of {args['pattern']!r} in {path}{_unsearched(args['pattern'], is_folder=is_folder)}"

@@ -284,7 +284,7 @@ def _of_unlisted(act: Act, view: ActView, names: Sequence[str], basis: Basis) ->
                     continue
                 shown = path.replace(HOLE, "…")
                 for row in rows:
-                    yield finding_of(act, row.key, row.level, f"may change it: {row.why}", scope=shown, paths=(path,))
+                    yield finding_of(act, row.key, row.level, f"may change this path: {row.why}", scope=shown, paths=(path,))
                 if closed or ours:
                     key = "self.above" if closed else "self.installed"
                     yield finding_of(act, key, "ask-once", "may write toolcrib's own code, settings or state", scope=shown)

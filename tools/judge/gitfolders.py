@@ -53,7 +53,7 @@ class GitRule(NamedTuple):
 
 _RUNS = GitRule("persist.git-hooks", "ask-once", "changes what git runs automatically")
 _REPLACES = GitRule("persist.git-hooks", "ask-once", "replaces a repository's own git folder")
-_MAKES = GitRule("persist.git-hooks", "ask-once", "creates a folder by hand that git treats as a repository's, with its hooks")
+_MAKES = GitRule("persist.git-hooks", "ask-once", "creates a folder that git uses as a repository's own, with hooks that it runs")
 _DAMAGES = GitRule("git.damage", "ask", "damages git's data")
 
 

@@ -81,9 +81,9 @@ def _listing(words: Words) -> str:
     """Return why a command about branches or tags may change something; "" if it only lists."""
     options = [word for word in words if word[:1] == "-"]
     if not all(_LISTS.fullmatch(word) for word in options):
-        return "it may make, move or delete a branch or tag"
+        return "it may create, move or delete a branch or tag"
     if len(options) < len(words) and not any(word.partition("=")[0] in _NARROWS for word in options):
-        return "it would make a branch or tag"
+        return "it would create a branch or tag"
     return ""
 
 

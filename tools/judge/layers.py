@@ -109,7 +109,7 @@ def _of_path(path: str, finding: Finding, layers: Layers, home: str) -> Handling
         spared = layers.reaches_all_but_ignored and _spares_ignored(finding)
         if spared or (layers.reaches_all_covered and (not later or finding.key == _GUARDED)):
             return Handling("undo", "undone by /undo, unless the sandbox stops it")
-        return Handling("person", "asked: only running it shows which files it changes, and snapshots don't cover all")
+        return Handling("person", "asked: which files it changes is only known when it runs, and snapshots don't cover all")
     shown = visible(f"~{path[len(home) :]}" if home not in ("", "/") and under(path, home) else path)
     kind = _kind(path, layers)
     if kind == "kernel":

@@ -153,7 +153,7 @@ def _of_shell(shell: ShellState) -> str:
     for name, text in shell.variables.items():
         exported = "x" in shell.attributes.get(name, "") or not shell.attributes
         if exported and name != "PATH" and (name in _LOADED or loads(name, Value(text))):
-            return f"the session's shell exports {name}, which makes programs run others"
+            return f"the session's shell exports {name}, which may make programs run other programs"
     for name, path in shell.arrays.get("BASH_CMDS", {}).items():
         if path.rpartition("/")[2] != name or path[:1] != "/" or path.startswith(_TEMPORARY):
             return f"the session's shell runs {path} for {name}"

@@ -211,7 +211,7 @@ def test_the_rest_of_a_long_line_can_be_read(call, tmp_path: Path, tool: str) ->
     (row,) = call("search_files", pattern="match", path="min.js").data["matches"]
     assert row["text"].removeprefix("match" + "x" * 495) in ("... [more characters]", "... [8510 more characters]")
     note = call("search_files", pattern="match").data["note"]
-    assert note == "longer lines are cut: read the rest of one by read_file with offset=LINE and column=501"
+    assert note == "longer lines are cut: read the rest of one with read_file, offset=LINE and column=501"
     assert call("read_file", path="min.js", offset=2, column=501).data["content"] == "x" * 8_505 + "match"
 
 

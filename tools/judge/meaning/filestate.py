@@ -270,7 +270,7 @@ def _sure_place(it: Walker, state: State, name: str) -> None:
         return
     maker = journal.maker_of(journal.find(state.files, name))
     if maker and it.snapshot.inspect_path(name).kind == "missing":
-        it.fault("order", f"it adds to a file that {maker} may have created as a link to another one")
+        it.fault("order", f"it appends to a file that {maker} may have created as a link to another file")
 
 
 def put(it: Walker, state: State, name: str, entry: Value) -> None:
