@@ -1,4 +1,4 @@
-"""Questions on the chat's own screen: lines that stay above, and the input line or the choices in place of the draft."""
+"""Ask questions on the chat's own screen: their text stays in the output above; an input line or choices replace the draft."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AWAY = 5.0
 
 
 _LEAST_COLUMNS, _LEAST_ROWS = 50, 20
-"""Minimum size of a screen with choices below each other."""
+"""Minimum size of a screen that lists the choices below each other."""
 _STYLES: Mapping[str, str] = {"head": "ask"}
 """Style of a prompt's row -> its style on the screen, if they differ."""
 
@@ -43,7 +43,7 @@ class ScreenReader:
         """True while a question waits until the user stops typing."""
 
     def begin(self) -> None:
-        """Begin a prompt. Keys count for it only after a pause."""
+        """Begin a prompt. It accepts keys only after a pause in the typing."""
         self._is_new = True
 
     @property
@@ -104,7 +104,7 @@ class ScreenReader:
             self._notify_absent()
 
     def _notify_absent(self) -> None:
-        """Notify the user as soon as no key was pressed for a while."""
+        """Notify the user as soon as no key has been pressed for ``_AWAY`` seconds."""
         left = _AWAY - self._keyboard.pause.idle
         if left > 0:
             self._notices = asyncio.get_running_loop().call_later(left, self._notify_absent)

@@ -16,7 +16,7 @@ from toolcrib.contract.regex import Regex
 from tools.redact import Redactor, may_be_secret, without_forms
 
 _SHORTEST_SECRET = 4
-"""Minimum number of characters of a secret that is removed. Removing too much does no harm here."""
+"""Minimum number of characters of a secret that is removed. It is small, because removing too much does no harm here."""
 _PEOPLE = frozenset(["allowed_users", "roles"])
 _CHATS = frozenset(["allowed_chats", "messages_to"])
 _NAMED = {"users": "person", "folders": "chat", "trusted_projects": "chat"}
@@ -43,7 +43,7 @@ _NUMBER = Regex(r"(?<![\w.,])[+-]?\d{8,}(?![\w.,]*\w)")
 
 
 class Scrubber:
-    """Removes secrets from text, and replaces people, chats, hosts and addresses by other names."""
+    """Removes secrets from text, and replaces names of people, chats and hosts, and addresses, with placeholders."""
 
     def __init__(self, config: Config | None, path: Path) -> None:
         """``path`` is the configuration file; secrets.env is beside it. ``config`` is None if the file can't be read."""
@@ -61,7 +61,7 @@ class Scrubber:
         self._places = _places()
 
     def text(self, text: str) -> str:
-        """Return the text without secrets and with other names."""
+        """Return the text with secrets removed and names replaced."""
         text = self._redactor.text(text)
         if self._known is not None:
             text = self._known.sub(lambda found: self._names[found[0]], text)
@@ -86,7 +86,7 @@ class Scrubber:
         return self._redactor.text(text)
 
     def config(self, config: Config) -> dict[str, Any]:
-        """Return the settings that are not at their default, by dotted key. Texts that may be a user's own words are left out."""
+        """Return the settings that are not at their default, by dotted key. Texts that a user may have written are "[text]"."""
         usual = dict(leaves(Config(path=config.path)))
         changed = {key: value for key, value in leaves(config) if key not in usual or usual[key] != value}
         return {self.text(key): self._shown(key.split("."), value) for key, value in changed.items()}
@@ -127,7 +127,7 @@ def _variables_in(path: Path) -> set[str]:
 
 
 def _known(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield people, chats, hosts and plugin settings of the configuration, each with its kind."""
+    """Yield (kind, text) for each person, chat, host, path, plugin setting and allowed command in the configuration."""
     for parts, value in _texts((), plain(config)):
         kind = next((_NAMED[above] for above in parts[:-1] if above in _NAMED), "")
         if kind:
@@ -148,7 +148,10 @@ def _known(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _texts(parts: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the texts of a value, each with its keys from the top. A profile's dotted keys are split."""
+    """Yield (keys from the top, text) for each leaf of a value; the text is "" for a leaf that is no text, and for an empty list.
+
+    A profile's dotted keys are split.
+    """
     if isinstance(value, Mapping):
         for key, item in value.items():
             below = str(key).split(".") if parts[:1] == ("profiles",) and len(parts) > 1 else [str(key)]

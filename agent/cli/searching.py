@@ -1,4 +1,4 @@
-"""``toolcrib sessions search``: print what it finds."""
+"""``toolcrib sessions search``: print the messages and artifacts found."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 
 
 async def search(crib: Crib, args: argparse.Namespace) -> bool:
-    """Print the messages and artifacts that contain all words; return whether there are any. Raises ToolcribError if no word is
-    given, and StoreFailed.
+    """Print the messages and artifacts that contain all words; return whether there are any. Raises ToolcribError if no word to
+    find is given, and StoreFailed.
     """
     words = [args.id, *args.words, *(f"-{word}" for word in args.without)]
     query = " ".join(f'"{word}"' if " " in word and '"' not in word else word for word in words).strip()

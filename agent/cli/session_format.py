@@ -150,7 +150,7 @@ def _ended(result: Mapping[str, Any]) -> str:
 
 
 def _unfinished(known: CallRecord | None) -> str:
-    """Return what is known of a call without a recorded result: its process ended, or it waits for an answer."""
+    """Return the state of a call without a recorded result: interrupted, waiting for an answer, or its final status."""
     if known is None or (known.status is not ToolCallStatus.SUSPENDED and not known.status.is_terminal):
         began = known is not None and known.handler_started
         return "interrupted; it may have run, or may still be running" if began else "interrupted before it ran"

@@ -16,14 +16,14 @@ _INDENT = "    "
 
 
 def whole_of(executed: ExecutedCall, display: ToolDisplay = NO_DISPLAY) -> str:
-    """Return a call's arguments and its whole result without the diff, see ``diff_of``."""
+    """Return a call's arguments and its whole result, without the diff (for that see ``diff_of``)."""
     call = executed.call
     left_out = display.in_result if executed.result.is_success else ()
     return tame("\n".join([call.name, *given(call.args, left_out), "", result_of(executed, display), ""]))
 
 
 def diff_of(executed: ExecutedCall, differs: str | None = None) -> str:
-    """Return the unified diff of a call, or "". ``differs`` is the diff of a file that the call replaced."""
+    """Return the unified diff in a call's result, else ``differs``, the diff of a file that the call replaced, else ""."""
     data = executed.result.data
     found = data.get("diff") if executed.result.is_success and isinstance(data, Mapping) else None
     return found if isinstance(found, str) else differs or ""
@@ -51,8 +51,8 @@ def _laid_out(value: Any) -> str:
 
 
 def result_of(executed: ExecutedCall, display: ToolDisplay) -> str:
-    """Return a call's whole result for a user, without its diff: the text from the tool's row, else the text that the model read,
-    else its fields with line breaks kept.
+    """Return a call's whole result for a user, without its diff: the text that the tool's display takes from the result, else the
+    text that the model read, else the result's fields with line breaks kept.
     """
     result, data = executed.result, executed.result.data
     if not result.is_success or not isinstance(data, Mapping):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
-class Ended(KeyboardInterrupt):  # asyncio and the dispatcher swallow other exceptions in some places
+class Ended(KeyboardInterrupt):  # a subclass, because asyncio and the dispatcher swallow other exceptions in some places
     """Raised after SIGTERM or SIGHUP: the command unwinds, and its exit code is 128 + ``number``."""
 
     def __init__(self, number: int) -> None:
@@ -39,8 +39,9 @@ def ending_in_order() -> Iterator[None]:
 
 @contextmanager
 def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
-    """Within the block, the first signal calls ``interrupt``, and the second is raised: by the event loop if one runs, because a
-    task that receives the exception would raise it again when the loop closes. The third is raised immediately.
+    """Within the block, the first signal calls ``interrupt``, and the second raises KeyboardInterrupt or Ended. If an event loop
+    runs, the loop raises the exception, not the interrupted task: a task would raise it again when the loop closes. The third
+    signal raises it immediately.
 
     Yields the list of received signals. Raises Ended at the end if SIGTERM or SIGHUP was received.
     """
@@ -58,7 +59,7 @@ def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
         loop.call_soon_threadsafe(throw, error)
 
     def throw(error: BaseException) -> None:
-        if len(came) == 2:  # else a third signal has been raised
+        if len(came) == 2:  # else a third signal has raised its own exception
             raise error
 
     with _handling(handle, (signal.SIGINT, *_ENDING)):
@@ -70,9 +71,9 @@ def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
 
 @contextmanager
 def serving(end: Callable[[bool], None], reload: Callable[[], None]) -> Iterator[None]:
-    """While a service runs, the first Ctrl-C or SIGTERM calls ``end(False)``, the second calls ``end(True)``, and the third is
-    raised immediately. SIGHUP calls ``reload``; if the terminal was closed, SIGHUP ends the service too. Both functions may
-    be called between any two instructions of the main thread.
+    """While a service runs, the first Ctrl-C or SIGTERM calls ``end(False)``, the second calls ``end(True)``, and the third
+    raises KeyboardInterrupt or Ended immediately. SIGHUP calls ``reload``; if the terminal was closed, it counts as a SIGTERM
+    instead. Both functions may be called between any two instructions of the main thread.
     """
     came, at_terminal = 0, os.isatty(2)
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def has_its_turn(text: str, names: Collection[str]) -> bool:
-    """Return whether a draft is a command, or a call by hand of a tool in ``names``: these wait for their turn."""
+    """Return whether a draft is a command, or a call by hand of a tool in ``names``. Such a draft can't steer the run: it
+    waits for its turn.
+    """
     text = text.lstrip()
     is_call = text.startswith("@") and parse_command(text, names) is not None
     return is_call or text.startswith(("/", "!"))
@@ -38,7 +40,7 @@ class Steering:
         task.add_done_callback(self._tasks.discard)
 
     async def steer(self, conversation: Conversation, text: str) -> None:
-        """Deliver a draft to the run. If that fails, it becomes a draft again."""
+        """Deliver a draft to the run. If that fails, the text becomes a draft again."""
         try:
             await conversation.steer(self._keyboard.pastes.expand(text), text)
         except ToolcribError as error:

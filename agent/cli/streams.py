@@ -28,14 +28,14 @@ def prepare_streams() -> None:
 
 
 def print_json_as_ascii() -> None:
-    """Escape all other characters on standard output, unless it is UTF-8: JSON in another encoding is not valid."""
+    """Escape all characters outside ASCII on standard output, unless it is UTF-8: JSON in another encoding is not valid."""
     out = sys.stdout
     if isinstance(out, io.TextIOWrapper) and codecs.lookup(out.encoding).name != "utf-8":
         out.reconfigure(encoding="ascii", errors=_ESCAPES)
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Return JSON escapes for the characters that can't be encoded; plain text uses the same escapes."""
+    """Return JSON escapes for the characters that can't be encoded, both in JSON and in plain text."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")

@@ -35,7 +35,7 @@ async def offers(chat: Conversation, *, refresh: bool = False) -> list[Offer]:
 
 
 def also_there(found: Sequence[Offer], model: str) -> list[str]:
-    """Return lines about other models."""
+    """Return lines about the models of each server, except the current ``model``."""
     lines = []
     for offer in found:
         here = offer.server.source == "this session"
@@ -105,7 +105,7 @@ def _listed(found: Sequence[Offer], name: str) -> ModelChoice | None:
         if name in names:
             return _choice(target, name)
         alike = [one for one in sorted(names) if one and (same_model(name, one) or one.startswith(f"{name}:"))]
-        if closest is None and alike:  # the user may omit a date or tag, but not the vendor
+        if closest is None and alike:  # a server accepts a name without date or tag, but not without the vendor
             closest = _choice(target, alike[0] if "/" in alike[0] else name)
     return closest
 
@@ -145,7 +145,7 @@ def _speak_alike(one: str, other: str) -> bool:
 
 
 def _current(chat: Conversation) -> ModelTarget | None:
-    # After typing calls by hand, the user returns to the server that was named when the chat began.
+    # A user who types calls by hand has no current server: use the one that was named when the chat began.
     choice = chat.named if chat.choice.provider == MANUAL else chat.choice
     try:
         target = choose_provider(chat.opening.crib.config, choice)
@@ -157,7 +157,7 @@ def _current(chat: Conversation) -> ModelTarget | None:
 
 
 def _choice(target: ModelTarget, name: str) -> ModelChoice:
-    """Return the choice of a model at that server, with the server's key."""
+    """Return the choice of the model ``name`` at the target's server, with that server's key."""
     assert target.endpoint is not None  # noqa: S101 - the manual provider has no endpoint, and callers exclude it
     return ModelChoice(name, target.endpoint.base_url, target.endpoint.key_env or "", target.provider)
 

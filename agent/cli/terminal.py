@@ -1,4 +1,4 @@
-"""The user's own terminal: put questions and read answers. Piped input is not a user."""
+"""The user's own terminal: ask questions and read answers. Piped input is not a user."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Terminal:
         return answer
 
     async def read_hidden(self, prompt: str) -> str:
-        """Read a line that is shown as stars and enters no history. Raises as ``read_line``."""
+        """Read a line that is shown as stars and enters no history. Raises the same errors as ``read_line``."""
         print(self._over(), end="", file=self.output, flush=True)
         self._set_aside()
         answer: str = await self._new_session().prompt_async(prompt, is_password=True, handle_sigint=False)

@@ -26,7 +26,10 @@ def unknown(registry: ToolRegistry, name: str) -> str:
 
 
 def switch(crib: Crib, args: argparse.Namespace) -> int:
-    """Add tools to the list of disabled tools, or remove tools, including names that no longer exist. Return the exit code."""
+    """Add tools to the list of disabled tools, or remove them from it, even tools that no longer exist. Return the exit code.
+
+    Raises ToolcribError.
+    """
     if not args.wanted:
         raise ToolcribError(f"give the tools: toolcrib tools {args.action} NAME...")
     if args.user:
@@ -160,7 +163,7 @@ def _locked(crib: Crib) -> str:
 
 
 def _tools(crib: Crib, args: argparse.Namespace) -> list[SwitchableTool]:
-    """Return the tools, each with its state apart from the list of disabled tools that is changed here."""
+    """Return the tools. ``missing`` is why a tool would be missing even if the list that the picker changes were empty."""
     from agent.cli.toolpicker import SwitchableTool, by_toolset
     from agent.context.window import tokens_of_schema
 

@@ -21,9 +21,9 @@ _ANY = 1_000_000
 
 @dataclass(slots=True)
 class SwitchableTool:
-    """A tool in the picker. ``cost`` is the number of tokens of its schema. ``is_off``: the list of disabled tools has it.
+    """A tool in the picker. ``cost`` is the number of tokens of its schema. ``is_off``: the list of disabled tools contains it.
 
-    ``missing`` is another reason why the tool is unavailable, and ``fix`` how to make it available.
+    ``missing`` is another reason why the tool is unavailable, or "", and ``fix`` how to make it available.
     """
 
     line: ToolLine
@@ -48,7 +48,7 @@ class SwitchableTool:
 
 
 class ToolPicker:
-    """The picker. ``key`` is the configuration's list of tools that Space changes. ``locked`` is the reason why Space must not
+    """The picker. ``key`` is the configuration key of the list that Space changes. ``locked`` is the reason why Space must not
     change it, or "". ``effect`` receives the names switched on and off, and returns lines about the consequences; it may take a
     moment.
     """

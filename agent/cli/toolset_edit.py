@@ -41,7 +41,7 @@ def edit(args: argparse.Namespace) -> int:
 
 
 def _uses(config: Config, name: str) -> Iterator[str]:
-    """Yield each configuration key that names the toolset, with its line."""
+    """Yield each configuration key whose value names the toolset, with the file and line that set it."""
     lists: list[tuple[str, Sequence[str]]] = [
         ("toolsets.enabled", config.toolsets.enabled or ()),
         ("toolsets.disabled", config.toolsets.disabled),

@@ -48,9 +48,9 @@ class View:
 
     With ``brief`` a model's calls get one line each; else their results follow too, as for typed calls. Text is shown as it
     arrives. A line names each image of the model; ``images`` saves it. A pipe or file receives only final content: the text of a
-    turn when it has ended, so that a reply that was retried does not appear twice. With ``only_answer`` it receives only the
-    answer; what the model says before its calls becomes a note. Progress of slow calls is shown as notes; their other activities
-    are not shown.
+    turn when the turn has ended, so that a reply that was retried does not appear twice. With ``only_answer`` the pipe or file
+    receives only the answer; the text of turns that call tools becomes notes. Progress of slow calls is shown as notes; their
+    other activities are not shown.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class View:
                 pass
 
     def end(self) -> None:
-        """End the display of a stream: everything is shown, and the cursor is at the beginning of a line."""
+        """Show all text received so far, and move the cursor to the beginning of a line."""
         if self._held:
             self._show("".join(self._held))
             self._held.clear()

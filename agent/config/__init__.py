@@ -6,7 +6,7 @@
 Loading collects every error of the file and raises them together, so that a broken file never loosens a restriction.
 
 ``_schema`` has every key, with ``_model``, ``_environments``, ``_platforms``, ``_snapshots``, ``_chat_keys``, ``_cron`` and
-``_rules`` for its larger parts and ``_setting`` to declare one. ``_layers`` merges defaults, file, profile and project
+``_rules`` for its larger parts; ``_setting`` declares a key. ``_layers`` merges defaults, file, profile and project
 (``_project``), ``_read`` finds errors with their lines, ``_sound`` returns the valid part of a broken file, ``_keys`` resolves
 dotted names, ``_write`` changes the file, ``_example`` writes config.example.yaml, ``_described`` describes every key;
 ``_paths``, ``_files`` and ``_secrets`` are the lowest layer.
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         text_with,
         unset_value,
     )
-else:  # most readers of the file do not change it
+else:  # imported on first use, because most processes only read the file
     _WRITERS = (
         "append_allowlist", "edit_config", "parse_value", "preview", "remove_allowlist", "set_value", "set_values", "unset_value",
     )  # fmt: skip

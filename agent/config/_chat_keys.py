@@ -67,7 +67,7 @@ class KeysConfig:
 
 
 def do_not_clash(keys: KeysConfig) -> bool:
-    """Return whether no key has two actions or begins another action's sequence."""
+    """Return True if no key has two actions, and none begins another action's sequence."""
     known = [tuple(key.split()) for _, values in actions(keys) for key in values]
     return not any(one == other[: len(one)] for place, one in enumerate(known) for at, other in enumerate(known) if place != at)
 

@@ -15,7 +15,7 @@ LOCK_SECONDS = 10.0
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace the content of ``path`` by ``text`` (UTF-8, mode 0600), atomically.
+    """Replace the content of ``path`` with ``text`` (UTF-8, mode 0600), atomically.
 
     If that fails, as on a full disk, the old file remains. Raises ConfigError.
     """
@@ -84,4 +84,4 @@ def locked(path: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
                 time.sleep(0.02)
         yield
     finally:
-        os.close(handle)  # this releases the lock; the file stays, since removing it would race
+        os.close(handle)  # this releases the lock; the lock file stays, since removing it would race

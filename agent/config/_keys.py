@@ -56,13 +56,13 @@ def join(key: str, name: str) -> str:
 
 
 _RARE = 2
-"""If a name occurs in at most this many sections, it is likely that the user meant one of these."""
+"""If a name occurs in at most this many sections, it is likely that the user meant one of them."""
 
 
 def suggest(name: str, key: str, fields: Collection[str]) -> str:
     """Suggest a name for the unknown ``name`` below ``key``, where ``fields`` are known.
 
-    In a section, its own names come before the same name in another section.
+    In a section, a similar name of that section is preferred to the same name in another section.
     """
     inside = ".".join(key.split(".")[:2]) if key.startswith("profiles.") else ""
     elsewhere = [other for other in all_keys() if other.rpartition(".")[2] == name]
@@ -154,7 +154,7 @@ def _in_profile(profile: Profile, parts: Sequence[str], index: int) -> Any:
 
 
 def replaced(value: Any, parts: Sequence[str], new: Any, hint: Any = Config) -> Any:
-    """Return ``value`` (a section or a mapping of names) with ``new`` at that key."""
+    """Return a copy of ``value`` (a section or a mapping of names) with ``new`` at the key ``parts``."""
     if not parts:
         return new
     part, below = parts[0], parts[1:]
@@ -168,7 +168,7 @@ def replaced(value: Any, parts: Sequence[str], new: Any, hint: Any = Config) -> 
 
 
 def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (dotted key, plain value) of everything in ``value``, with keys that ``find_key`` accepts."""
+    """Yield (dotted key, plain value) for each leaf of ``value``; ``find_key`` accepts the keys."""
     if isinstance(value, Profile):
         values: Mapping[str, Any] = value.values
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):

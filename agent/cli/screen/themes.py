@@ -1,4 +1,4 @@
-"""Themes: the escape sequence of each style. A style is one or more names of a theme's table, joined by "+"."""
+"""Themes: the escape sequence of each style. A style is one or more names from a theme's table, joined by "+"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHAPES: Mapping[str, str] = {
     "link": "4",
     "chosen": "7",
 }
-"""Styles without a colour, in every theme."""
+"""Styles that every theme has, without a colour. A theme may redefine them."""
 
 _DARK: Mapping[str, str] = {
     "heading": "1;96",
@@ -118,7 +118,7 @@ class Theme:
         self._known: dict[str, str] = {"": ""}
 
     def begin(self, style: str) -> str:
-        """Return the sequence that begins a style, or "" if it looks like plain text."""
+        """Return the sequence that begins a style, or "" for a style that looks like plain text."""
         found = self._known.get(style)
         if found is None:
             codes = [code for name in style.split("+") if (code := self._styles.get(name))]
@@ -127,12 +127,14 @@ class Theme:
 
 
 def theme_for(wanted: str, color: str = "auto") -> Theme:
-    """Return the theme ``wanted``; "auto" depends on the terminal's background, if known. With ``color`` "never", or with
-    NO_COLOR and "auto", it has no colours, only attributes such as bold and underlined.
+    """Return the theme ``wanted``. "auto" means light or dark, by the terminal's background; dark if that is unknown.
+
+    If ``color`` is "never", or is "auto" while NO_COLOR is set, return the theme "none": it has no colours, only attributes
+    such as bold and underlined.
     """
     if color == "never" or (color == "auto" and os.environ.get("NO_COLOR")):
         return Theme("none")
     if wanted in THEMES:
         return Theme(wanted)
-    background = os.environ.get("COLORFGBG", "").rpartition(";")[2]  # set by some terminals: "0;15" is dark on white
+    background = os.environ.get("COLORFGBG", "").rpartition(";")[2]  # set by some terminals: "0;15" is black on white
     return Theme("light" if background in ("7", "15") else "dark")

@@ -18,7 +18,7 @@ def terminal_restored() -> Iterator[None]:
 
     try:
         before = termios.tcgetattr(sys.stdin)
-    except (termios.error, ValueError, OSError):  # the keys come from elsewhere
+    except (termios.error, ValueError, OSError):  # standard input is no terminal
         yield
         return
     try:
@@ -29,7 +29,7 @@ def terminal_restored() -> Iterator[None]:
 
 
 def write(text: str) -> None:
-    """Write to the terminal. Errors of a closed terminal are ignored: its input ends too."""
+    """Write to the terminal. Ignore the error of a closed terminal: the reader of its input notices that it is closed."""
     out = sys.__stdout__
     if out is not None:
         with contextlib.suppress(OSError):
@@ -47,7 +47,7 @@ def size() -> tuple[int, int]:
 
 
 def told_within(environment: Mapping[str, str] = os.environ) -> float:
-    """Return the seconds that a new size may take to arrive here, and that earlier output may take to reach the terminal.
+    """Return the seconds that the terminal's new size may take to arrive here, and that output may take to reach the terminal.
 
     tmux reports a new size after 0.25 s, and later when busy; a network adds a round trip.
     """
@@ -57,10 +57,10 @@ def told_within(environment: Mapping[str, str] = os.environ) -> float:
 
 
 def typed_before(descriptor: int) -> str | None:
-    """Read the lines typed while the terminal was still in line mode; the last one may be incomplete. Return None if it is not in
-    line mode, or is no terminal.
+    """Read what was typed so far in a terminal that is still in line mode; its last line may be incomplete. An end of input
+    becomes Ctrl-D.
 
-    An end of input becomes Ctrl-D.
+    Return None if the descriptor is closed, is no terminal, or is a terminal in another mode.
     """
     import select
     import termios
@@ -82,7 +82,7 @@ def typed_before(descriptor: int) -> str | None:
 def typed_since(descriptor: int) -> str:
     """Read what was typed after ``typed_before`` and before raw mode began. Call it in raw mode.
 
-    An end of input is a zero byte there.
+    A Ctrl-D that was typed before raw mode began is read as a zero byte.
     """
     import select
 
@@ -93,7 +93,7 @@ def typed_since(descriptor: int) -> str:
 
 
 def typed_so_far(descriptor: int) -> str:
-    """Read what was typed in line mode, including the incomplete line."""
+    """Read what was typed in line mode, including the incomplete line. Return "" if the terminal is in another mode."""
     import termios
 
     lines = typed_before(descriptor)

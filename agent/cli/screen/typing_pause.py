@@ -1,4 +1,4 @@
-"""The pause in the typing before a question: keys that were typed before the user saw it do not answer it."""
+"""The pause in the typing before a question: keys that were typed before the user saw the question do not answer it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class TypingPause:
-    """Waits for a pause. ``typed`` is called with text typed meanwhile, ``came_early`` with a letter that came too early."""
+    """Waits for a pause in the typing. ``typed`` is called with text typed meanwhile, ``came_early`` with a letter that was typed
+    too early to answer.
+    """
 
     def __init__(self, draft: Buffer, typed: Callable[[str], None], came_early: Callable[[str], None]) -> None:
         self._draft = draft
@@ -42,11 +44,13 @@ class TypingPause:
 
     @property
     def is_typing(self) -> bool:
-        """True if the question waits until the user stops typing; False if it only gives them time to read it."""
+        """True if the question waits until the user stops typing; False if it waits only to give the user time to read."""
         return self.early is None or self.early.is_typing
 
     async def wait(self, letters: str) -> None:
-        """Wait for a pause in the typing. In a series of questions, a letter that answers is not typing: see EarlyKey."""
+        """Wait for a pause in the typing. In a series of questions, a letter that answers the next one is not counted as typing:
+        see EarlyKey.
+        """
         begin, early = time.monotonic(), self._early_key(letters)
         try:
             while (left := self._left(begin, early)) > 0:  # noqa: ASYNC110 - each key extends the wait

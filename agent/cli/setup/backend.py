@@ -102,7 +102,7 @@ def _label(wizard: Wizard, one: BackendSeen, mode: Mode) -> str:
 
 
 def _loosens(present: tuple[Backend, str], chosen: tuple[Backend, str]) -> bool:
-    """Return whether a backend and its sandbox mode may contain commands less than the current ones do.
+    """Return whether ``chosen``, a backend and its sandbox mode, may contain commands less strictly than ``present``.
 
     A backend that is not known to contain commands counts as loose if it is chosen, and as strict if it is the current one.
     """
@@ -169,7 +169,9 @@ def _tried(wizard: Wizard) -> str:
 
 @contextmanager
 def _start(wizard: Wizard, crib: Crib) -> Iterator[str]:
-    """Yield the folder that sessions start in; a temporary one if it contains toolcrib's own files, which a sandbox refuses."""
+    """Yield the folder to test in: the one that sessions start in, or a temporary one if that contains toolcrib's own files,
+    because a sandbox would refuse it.
+    """
     start = with_home(crib.config.terminal.cwd or wizard.project_dir)
     real = os.path.realpath(start)
     if any(os.path.realpath(folder).startswith(real.rstrip("/") + "/") for folder in folders_of(crib.config)):

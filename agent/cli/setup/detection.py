@@ -52,13 +52,13 @@ class SetupFound:
 
 
 def keys_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable with the key for each provider whose vendor has one."""
+    """Return each provider whose vendor's key is set, with the name of the variable that contains it."""
     found = {name: vendor.key_in(environ) for name, vendor in vendors().items()}
     return {name: key for name, key in found.items() if key is not None}
 
 
 async def detect_setup(crib: Crib, environ: Mapping[str, str], ports: Sequence[int]) -> SetupFound:
-    """Detect everything. No key is sent anywhere. Only this machine and backends' services (the docker engine) are asked."""
+    """Detect everything. No key is sent anywhere. Only this machine and the services of backends, such as docker, are asked."""
     wanted = {port: PORTS.get(port, "a model server") for port in ports or PORTS}
     servers, backends = await asyncio.gather(
         find_local_servers(_LISTING, wanted), asyncio.gather(*(_seen(crib, backend) for backend in crib.backends.all()))
@@ -67,7 +67,7 @@ async def detect_setup(crib: Crib, environ: Mapping[str, str], ports: Sequence[i
 
 
 async def _seen(crib: Crib, backend: Backend) -> BackendSeen:
-    """Find out why a backend can't work, and ask its service for values of the setting that it needs."""
+    """Find out whether a backend can work, and ask its service for values of the setting that the backend needs."""
     values: tuple[str, ...] = ()
     problem, needs = backend.problem(), backend.row.needs
     if not problem and not backend.missing and backend.row.is_tried_at_setup:

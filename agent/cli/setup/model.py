@@ -100,8 +100,8 @@ def _laid_over(under: ModelRequest, over: ModelRequest) -> ModelRequest:
 
 
 def _placed(wizard: Wizard, request: ModelRequest, given: ModelRequest) -> ModelRequest:
-    """Return the request with a server for a model that was named without one: a detected server that has it, or the
-    vendor's.
+    """Return the request with a server for its model, which was named without one: a detected server that has the model, its
+    vendor's server, or an address that the user types.
     """
     having = [server for server in wizard.found.servers if request.model in server.models]
     if given.provider in ("", *_WIRES) and having:
@@ -120,7 +120,10 @@ def _placed(wizard: Wizard, request: ModelRequest, given: ModelRequest) -> Model
 
 
 def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
-    """Ask the user, or use the current model or the only one that was detected."""
+    """Return the server and model that the user chooses. Do not ask if none is set and only one server or key was detected.
+
+    If no user can be asked, return the current model, or raise UnansweredError if none is set.
+    """
     now = _now(wizard)
     is_set = now != ModelRequest() or _target(wizard, now) is not None
     servers = [server for server in wizard.found.servers if server.models]
@@ -139,7 +142,7 @@ def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
         if is_set:
             return now
         raise UnansweredError(f"the model is not specified{_there(wizard, servers)}: {_FLAGS}")
-    default = 0 if is_set or sensible else len(options) - 1  # none
+    default = 0 if is_set or sensible else len(options) - 1  # no model
     chosen = wizard.person.choose("Which model do you want to use?", options, default, _FLAGS)
     return _another(wizard) if chosen is None else chosen
 
@@ -274,7 +277,7 @@ def _keep(wizard: Wizard, request: ModelRequest) -> None:
 
 
 def _tried(wizard: Wizard) -> str:
-    """Test the model. Return why it does not work; "" if it works, or must not be tested."""
+    """Test the model. Return why it does not work; "" if it works, or if it is not tested."""
     from agent.model_choice.model_check import try_model
 
     if wizard.args.no_test or wizard.values["model.provider"] == MANUAL:

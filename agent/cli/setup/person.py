@@ -63,8 +63,8 @@ class Person:
         return Sign(what, lines_only=self._lines_only)
 
     def choose(self, question: str, options: Sequence[Option[T]], default: int | None, flag: str) -> T:
-        """Return the option that the user chose by number; Enter chooses the default. Raises UnansweredError if no user can be
-        asked and there is no default; ``flag`` names the flag that gives the answer.
+        """Return the value of the option that the user chose by number; Enter chooses the default. Raises UnansweredError if no
+        user can be asked and there is no default; the error contains ``flag``, which says how to answer by a flag.
         """
         at = self._chosen(question, [one.label for one in options], default, flag, "")
         return options[int(at)].value  # a number, since no other text may be typed
@@ -72,7 +72,9 @@ class Person:
     def choose_or_type(
         self, question: str, options: Sequence[Option[T]], default: int | None, flag: str, *, free: str
     ) -> Option[T] | str:
-        """Return an option, or the text typed instead; ``free`` describes the text that may be typed. Raises as ``choose``."""
+        """Return an option, or the text typed instead; ``free`` describes the text that may be typed. Raises the same errors as
+        ``choose``.
+        """
         at = self._chosen(question, [one.label for one in options], default, flag, free)
         return at if isinstance(at, str) else options[at]
 
@@ -103,7 +105,7 @@ class Person:
         return word
 
     def hidden(self, prompt: str, flag: str) -> str:
-        """Return a line typed without echo, "" for Enter alone. Raises as ``line``."""
+        """Return a line typed without echo, "" for Enter alone. Raises UnansweredError if no user can be asked."""
         return self._typed(f"  {prompt} > ", flag, hidden=True)
 
     def _typed(self, prompt: str, flag: str, *, hidden: bool = False) -> str:

@@ -54,7 +54,10 @@ def label(mode: Mode) -> str:
 
 
 def check_flag(wizard: Wizard, backend: Backend) -> None:
-    """Raise ToolcribError if --sandbox is given for another backend than local. Print a note if the mode is unsupported here."""
+    """Raise ToolcribError if --sandbox is given for a backend other than local, or for local with another sandbox configured.
+
+    Print a note if this machine does not support the mode.
+    """
     from tools.environments.local.holding import sandbox_here
     from tools.environments.rows import LOCAL
 

@@ -10,7 +10,7 @@ from toolcrib.contract.errors import ToolcribError, ToolsetError
 from toolcrib.contract.suggest import near
 
 PRESET = "preset"
-"""Word for no choice: each platform gets its own toolset."""
+"""The word that a user gives to enable no particular toolsets: each platform then gets its own."""
 _SUGGESTED = ("safe", "coding")
 _PLATFORM = "cli"
 

@@ -47,7 +47,7 @@ class Wizard:
     secret: tuple[str, str] | None = None
     """The line of secrets.env that will hold a typed key, and the key."""
     asks: bool = False
-    """True after the user went back. Then all questions are asked, even those with a flag or a single sensible answer."""
+    """True after the user went back. Then all questions are asked, even if a flag gives the answer or only one makes sense."""
 
     def begin_anew(self) -> None:
         """Discard all answers; from now on all questions are asked."""
@@ -55,7 +55,7 @@ class Wizard:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Return the environment, secrets.env, and the typed key."""
+        """The variables of the environment and of secrets.env, and the typed key."""
         return self.environ if self.secret is None else ChainMap(dict([self.secret]), dict(self.environ))
 
     def changes(self) -> list[tuple[str, Any, Any]]:
@@ -64,7 +64,7 @@ class Wizard:
         return [(key, old, new) for key, old, new in found if old != new]
 
     def edits(self) -> list[tuple[tuple[str, ...], Any]]:
-        """Return the values to set in the file; UNSET removes a key whose default is the same."""
+        """Return the values to set in the file, by path of keys; UNSET removes a key whose new value is the default."""
         prefix = ("profiles", self.profile) if self.profile else ()
         edits: list[tuple[tuple[str, ...], Any]] = []
         for key, _old, new in self.changes():
