@@ -23,7 +23,7 @@ Reading: TypeAlias = Callable[[int, "int | None"], Iterable[Record]]
 
 ROLE = "compressed"
 SHORT = 400
-"""Characters of a result that is never shortened: a note in its place would be as long."""
+"""Maximum characters of a result that is never shortened: a note in its place would be as long."""
 ID_CHARS = 12
 MOST_FILES = 12
 _MESSAGE_CHARS = 24_000
@@ -49,7 +49,7 @@ class CompressionCut:
 
     ``first`` is the index of the first user message, None if there is none. ``asked`` is the index of the last user message
     before ``until`` if no user message follows; otherwise None. Results before ``short`` become one line; later ones are cut to
-    ``most`` characters, or kept whole if it is None. User messages before ``until`` are cut to ``message`` characters.
+    ``most`` characters, or kept whole if ``most`` is None. User messages before ``until`` are cut to ``message`` characters.
     """
 
     until: int
@@ -119,7 +119,7 @@ def _opening(record: Record, cut: CompressionCut, read: Reading, session_id: str
 def _head(text: str, cut: CompressionCut) -> str:
     """Return the beginning of a message.
 
-    Data that is cut ends with its own mark, so that the text after it does not count as data.
+    If the cut is inside marked data, the data's end mark follows, so that the text after it does not count as data.
     """
     if len(text) <= cut.message:
         return text
@@ -146,7 +146,9 @@ def summary_text(record: Record, cut: CompressionCut, session_id: str) -> str:
 
 
 def taken_over(record: Record) -> dict[str, Any]:
-    """Return a record from another context: its tokens were counted there, and this server does not know its id."""
+    """Return a record as one from another context: marked, because its token counts belong there, and without its id, which
+    this server does not know.
+    """
     taken = {**record, "forked": True}
     native = record.get("native")
     if not isinstance(native, Mapping) or not isinstance(native.get("message"), Mapping):

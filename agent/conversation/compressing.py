@@ -82,7 +82,8 @@ async def compress(
     The caller holds the session's lease, and all batches are settled. After a refusal only ``part`` of the window is used.
     ``wish`` names what the summary keeps; only the summarising model reads it. ``begins`` is called before that model is asked.
 
-    Raises NotSummarised if no summary can be written, ConfigError and StoreFailed. A refused context gets an outline instead.
+    Raises ConfigError and StoreFailed. Raises NotSummarised if no summary can be written, except after a refusal: then the record
+    contains an outline instead of a summary.
     """
     summariser = session.summariser()
     if summariser is None:
@@ -114,7 +115,7 @@ async def compress(
         "at": time.time(),
     }
     least = window * _GAIN if why == "threshold" else 1
-    if _won(session, talk, record, talked) * share < least:  # even without another summary it would save too little
+    if _won(session, talk, record, talked) * share < least:  # it would save too little even if the summary did not grow
         return None
     written, problem = _Written({}), ""
     if middle:
@@ -124,7 +125,7 @@ async def compress(
             if _won(session, talk, record | written.fields, talked) * share < least:
                 raise NotSummarised("the model's summary is no shorter than the messages")
         except NotSummarised as error:
-            if why != "refused":  # after a refusal the session can't continue without one
+            if why != "refused":  # after a refusal the session can't continue uncompressed
                 raise
             problem = str(error)
             written = _Written({"text": outline(middle, before, words * _CHARS_A_WORD), "outline": problem})

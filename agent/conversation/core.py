@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 class WorkspaceShare:
     """The part of a workspace that its sessions use. ``providers`` are those of plugins.
 
-    ``definitions`` returns the schemas of tools, by their names, as a model sees them in a session of that backend.
+    ``definitions`` returns the schemas of the named tools as a model sees them in a session with the given backend.
     ``dispatcher`` returns the process's dispatcher and creates it on the first call.
     """
 
@@ -98,7 +98,7 @@ class SessionCore:
         self.watch: Emit = lambda event: None
         """Called with each event of runs and calls."""
         self.outfit: Callable[[Principal], None] | None = None
-        """Sets the tools and the approval policy for a run of this principal."""
+        """Sets the tools and the approval policy for a run of the given principal."""
         self.on_state: Callable[[Mapping[str, Any]], None] = lambda state: None
         """Called with the session's state each time ``refresh`` has read it."""
         self.before: Callable[[], Awaitable[None]] | None = None
@@ -248,7 +248,7 @@ class SessionCore:
 
     @property
     def file_arguments(self) -> dict[str, str]:
-        """The argument that names the file, by the name of each tool that works on files, granted or not."""
+        """Maps each tool that works on files, granted or not, to its argument that names the file."""
         return {entry.name: entry.file for entry in self._share.registry.entries() if entry.file}
 
     @property

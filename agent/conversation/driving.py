@@ -44,9 +44,9 @@ class Driver:
         """Ids of runs that end as soon as they begin."""
         self._images: list[Image] = []
         self._now: RunState | None = None
-        """The run in progress, with its state from the start in this process."""
+        """The run in progress, in the state in which this process began or continued it."""
         self._heeded = False
-        """True if a message ended that run."""
+        """True if a message ended the run ``_now``: see ``interrupt_for``."""
 
     async def answer(self, item: InboxItem | None, emit: Emit | None) -> RunResult:
         """Work until this message is answered, or until its run or an earlier one waits for an answer. Return the outcome."""
@@ -57,7 +57,7 @@ class Driver:
             return await self._answer(item, emit)
         except LeaseLost:
             raise
-        except BaseException:  # the sender may send it again, so a message without a run must not start one later
+        except BaseException:  # the sender may send it again, so a message without a run must not start a run later
             with contextlib.suppress(StoreFailed):
                 await self._session.store.inbox.drop([item.id])
             raise
@@ -108,7 +108,7 @@ class Driver:
                     if not waiting:
                         break
                     self._check_lease()
-                    session.scope.clear_interrupt()  # the interrupt was for the run before
+                    session.scope.clear_interrupt()  # the interrupt was for the previous run
                     if run_id_of(session.id, waiting[0].id) in self.ends:
                         session.scope.interrupt()
                     came_to = None if self.is_stopped else await self._run(steps, waiting[0])
@@ -165,7 +165,7 @@ class Driver:
             if await self._stored.waits(state) and (state.phase == "parked" or scope.suspends or scope.asker is not None):
                 outcome = await self._continue(steps, state)
                 if _is_parked(outcome):
-                    self._outcomes.setdefault(item.id, outcome)  # it stays in the inbox until that run has continued
+                    self._outcomes.setdefault(item.id, outcome)  # the message stays in the inbox until the parked run continues
                     return
             else:
                 await self._stored.break_off(state)
@@ -300,7 +300,7 @@ class Driver:
     async def _answered_elsewhere(self, item: InboxItem) -> RunResult | Exception:
         """Return the outcome of a message that another process took from the inbox."""
         record = await self._session.store.runs.get(f"{self._session.id}-{item.id}")
-        if record is None:  # it steered a run, whose answer is the last one
+        if record is None:  # the message steered a run, whose answer is the last message
             last = await self._session.transcript.last()
             return RunResult(str(last.get("text", "")), "done", 0) if last.get("role") == "assistant" else _NOTHING
         state = RunState.of(record)

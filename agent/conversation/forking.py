@@ -81,7 +81,7 @@ def _up_to(records: Sequence[Mapping[str, Any]], at: int | None) -> Sequence[Map
 
 
 def _ended(records: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """Return the records up to the last one that is complete, and the user message after it."""
+    """Return the records up to the last complete turn, and the text of the user's last message after it, or ""."""
     end, unanswered = len(records), ""
     while end and (records[end - 1]["role"] != "assistant" or records[end - 1].get("calls")):
         if records[end - 1]["role"] == "results":
@@ -106,7 +106,7 @@ def _fitting(records: Sequence[Mapping[str, Any]], window: int | None) -> Sequen
     fitting = [start for start in starts if sum(sizes[start:]) <= room]
     if fitting or not starts:
         return records[fitting[0] :] if fitting else records
-    last = starts[-1]  # too long by itself: take the request and the last turns about it
+    last = starts[-1]  # too long by itself: take the message and the last of its turns
     room -= sizes[last]
     turns = [place for place in range(last + 1, len(records)) if records[place]["role"] == "assistant"]
     begin = next((place for place in turns if sum(sizes[place:]) <= room), turns[-1] if turns else last + 1)
@@ -118,5 +118,5 @@ def _starts(records: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def _copy(record: Mapping[str, Any]) -> Record:
-    """Return a record for the fork: without its compression, and without the server's id of the old reply."""
+    """Return a record for the fork: without the mark of a compression, and without the server's id of the old reply."""
     return {key: value for key, value in taken_over(record).items() if key != ROLE}

@@ -16,7 +16,7 @@ from toolcrib.contract.store import Store
 
 
 async def remind(store: Store, platform: str, tell: Callable[[TicketReminder], None]) -> None:
-    """Call ``tell`` for each due reminder of a platform's tickets. One process reports each. Raises StoreFailed."""
+    """Call ``tell`` for each due reminder of a platform's tickets. Only one process reports each reminder. Raises StoreFailed."""
     now = time.time()
     for record in await store.tickets.due(now):
         info = await store.sessions.get(record.session_id)
@@ -29,7 +29,8 @@ async def remind(store: Store, platform: str, tell: Callable[[TicketReminder], N
 
 
 async def settled(store: Store) -> tuple[list[str], float]:
-    """Return the sessions with a settled ticket of a parked run, and when the next ticket expires, in Unix seconds.
+    """Return the sessions with a settled ticket of a parked run, and when the next ticket expires: in Unix seconds, infinite if
+    none does.
 
     Raises StoreFailed.
     """
@@ -46,7 +47,10 @@ async def settled(store: Store) -> tuple[list[str], float]:
 
 
 async def take_over(store: Store, session_id: str, platform: str, host: str) -> bool:
-    """Return True if this host serves the platform's session, already or because the old host ended. Raises StoreFailed."""
+    """Return True if this host serves the session of ``platform``: it did already, or takes over because the old host ended.
+
+    Raises StoreFailed.
+    """
     info = await store.sessions.get(session_id)
     if info is None or info.platform != platform or not info.host:
         return False
@@ -58,7 +62,7 @@ async def take_over(store: Store, session_id: str, platform: str, host: str) -> 
 
 
 def knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic: str) -> None:
-    """Call ``heard`` with a signal's topic in its event loop, from any thread. Does nothing if the loop is closed."""
+    """Call ``heard`` with a signal's topic in ``loop``, from any thread. Does nothing if the loop is closed."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(heard, topic)
 

@@ -17,7 +17,8 @@ from toolcrib.contract.types import Json
 Stopped: TypeAlias = Literal["done", "max_turns", "interrupted", "ended", "parked"]
 """Reason for a run's outcome.
 
-The model answered; the run used its last turn; the user interrupted it; a gate ended it; it waits for an answer.
+In this order: the model answered; the run used its last turn; the user interrupted the run; a gate ended it; it waits for an
+answer.
 """
 
 
@@ -60,7 +61,7 @@ class RunLimits:
     """Limits of a run: ``max_turns`` turns with calls; then one more turn for a final answer, or an error (000-41, 004-6).
 
     ``max_tokens`` is a hard cap on input and output of one run together, as the server counts them; ``max_cost`` is a cap on
-    their cost by ``prices``, or by list prices without them. ``repeats`` is how often the same call may fail or return the same
+    its cost by ``prices``, or by list prices without them. ``repeats`` is how often the same call may fail or return the same
     result in a row, ``repairs`` how many turns in a row may have only unreadable calls. The limits are stored with the run, so a
     restart does not reset them.
     """

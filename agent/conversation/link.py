@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class ModelLink:
-    """A session's link to its model. ``choice`` is the user's choice of a model. A provider session that was given is never
-    reopened.
+    """A session's link to its model. ``choice`` is the user's choice of a model. A provider session that a caller opened (see
+    ``use``) is never reopened.
 
     ``open_model`` opens a provider session for a choice. ``window`` is the configured size of the model's context, if any.
     """
@@ -142,8 +142,8 @@ class ModelLink:
         self._asked = (turn_id, turn) if self._given else None
 
     async def turn_of(self, turn_id: str, calls: Sequence[ToolCall]) -> ProviderTurn | None:
-        """Return the turn of a continued run if the caller gave the provider session; None if not, since others read the
-        transcript.
+        """Return the turn of a continued run if the caller gave the provider session; None for other provider sessions, which
+        read the transcript.
 
         A provider session that was given after the turn gets the turn as recorded.
         """

@@ -261,7 +261,7 @@ class SessionManager:
             if parked and not self._has_delegates(session_id):
                 await self._close(session_id)
         except Exception as error:  # noqa: BLE001 - it is reported, and the other sessions continue
-            self._again.discard(session_id)  # otherwise it would fail at once again
+            self._again.discard(session_id)  # otherwise the session would fail again at once
             self._failed.add(session_id)  # so that late signals about earlier messages do not wake it
             _log.error("session %s could not continue: %s", session_id[:12], error, exc_info=not isinstance(error, ToolcribError))
             if not (passes := is_only_retried(error)):
@@ -271,7 +271,7 @@ class SessionManager:
         finally:
             del self._driving[session_id]
             if session_id in self._again and not self._closing:
-                self._spawn(self._woken(session_id))  # news that arrived meanwhile may not concern the parked run
+                self._spawn(self._woken(session_id))  # not _wake: the news may not concern the parked run
 
     async def _advance(self, session_id: str) -> bool:
         """Work until nothing is left to do. Return whether a run is parked."""

@@ -25,11 +25,11 @@ class SessionMode:
         self._leader: SessionMode | None = None
         self._followers: WeakSet[SessionMode] = WeakSet()
         self._is_unkept = False
-        """True while a switch is not stored yet: until it is, only a stricter mode replaces it."""
+        """True while a switch is not stored yet: until then ``refresh`` applies only a stricter mode."""
 
     @property
     def now(self) -> Mode:
-        """The mode that judges the next call."""
+        """The mode by which the next call is judged."""
         policy = self._scope.policy
         return policy.mode if isinstance(policy, Policy) else DEFAULT
 

@@ -9,7 +9,7 @@ from tools.redact import may_be_secret
 
 
 async def portable_shell(scope: CallScope, before: ParkedShell | None) -> ParkedShell | None:
-    """Return the shell's folder and exported variables, without secrets; ``before`` if the run opened none that is portable."""
+    """Return the shell's folder and exported variables, without secrets; ``before`` if the run opened no portable shell."""
     environment = scope.opened
     if environment is None or not isinstance(environment, Portable):
         return before

@@ -26,7 +26,7 @@ _EVERY = 1.0
 _WRITES_A_SECOND = 100
 """Writes per second for all replies of the process; with more replies, each is written less often."""
 _CHARS_A_SECOND = 100_000
-"""Limit for long replies: each write contains all the text so far."""
+"""Characters per second that the writes of a long reply may have, because each write contains all the text so far."""
 INTERRUPTED = "interrupted by the user"
 UNREACHABLE = "the connection to the model ended here"
 STOPPED = "the reply repeated itself or exceeded its limit, so it was stopped here"

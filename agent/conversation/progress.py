@@ -20,7 +20,8 @@ def check_progress(
 ) -> tuple[RunState, RunError | None]:
     """Return the state with its counters updated by a turn's results, and the error if the run has reached a limit.
 
-    ``texts`` are the results as the model reads them. Calls that wait for a change, by ``polls``, may be repeated.
+    ``texts`` are the results as the model reads them. Calls that wait for a change may be repeated: ``polls`` returns True for
+    them.
     """
     limits, calls = state.limits, [one.call for one in executed]
     unreadable = state.unreadable + 1 if all(call.fault is not None for call in calls) else 0

@@ -80,7 +80,7 @@ class SessionPrompt:
             self._settled = settled
 
     def text(self, instructions: str = "") -> str:
-        """Return the system prompt. Raises EnvironmentFailed if the folder of its commands is unknown.
+        """Return the system prompt. Raises EnvironmentFailed if the folder of the session's commands is unknown.
 
         A run for another principal, as in a room with several users, does not see the owner's memory.
         """

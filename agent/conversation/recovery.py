@@ -35,7 +35,9 @@ class StoredRun:
         await session.delegates.resume_background()
 
     async def run(self) -> RunState | None:
-        """Return the run that has not ended. An interrupted turn of an older version, without a stored run, gets its results."""
+        """Return the run that has not ended, or None. If an older toolcrib left an interrupted turn and stored no run, record
+        results for the turn's calls.
+        """
         session = self._session
         record = await session.store.runs.current(session.id)
         if record is not None:

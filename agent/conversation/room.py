@@ -30,7 +30,9 @@ _AGAIN = 1.05
 
 
 class ContextRoom:
-    """The room of one session's runs. It counts tokens as records are ``added``: the server's at a reply, then estimates."""
+    """The room of one session's runs. It counts tokens as records are ``added``: the server's count at each reply, plus an
+    estimate for each later record.
+    """
 
     def __init__(self, session: SessionCore, emit: Emit) -> None:
         self._session = session
