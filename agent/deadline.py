@@ -28,7 +28,7 @@ class Deadline:
         self._has_passed = False
 
     def within(self, seconds: float) -> Deadline:
-        """Set the time limit of the next block. The block raises TimeoutError."""
+        """Set the time limit of the next block. The block raises TimeoutError if it takes longer."""
         self._due = self._loop.time() + seconds
         return self
 

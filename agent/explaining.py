@@ -57,12 +57,12 @@ class Explanation:
 
     @property
     def commands(self) -> Sequence[tuple[str, ...]]:
-        """Every simple command that it runs, resolved."""
+        """Every simple command that ``command`` runs, resolved."""
         return () if self.weighed is None else self.weighed.judged.commands
 
     @property
     def looked_at(self) -> Sequence[str]:
-        """The scripts that were read to judge it."""
+        """The scripts that were read to judge the command."""
         return () if self.weighed is None else self.weighed.judged.looked_at
 
     def handling(self, finding: Finding, home: str = "") -> Handling | None:
@@ -72,7 +72,9 @@ class Explanation:
         return handling(finding, self.weighed.layers, home)
 
     def decider(self, finding: Finding, person: str) -> str:
-        """Return the name of the rule or grant that decides a finding, or ``person`` if the user is asked."""
+        """Return words for the decider of a finding: a rule, a grant, plan mode, "no user is asked" if the sandbox or an undo
+        handles it, or else ``person``.
+        """
         if finding.level in ("allow", "block"):
             return f"the rule {finding.key}"
         held = self.handling(finding)

@@ -27,16 +27,18 @@ COUNT = "a whole number of 1 or more"
 _PRICE = "a price in your currency, 0 or more, or null"
 _PROVIDER = fill(
     f"The API of the server: {', '.join(f'{name} ({one.about})' if one.about else name for name, one in PROVIDERS.items())}, or "
-    "a plugin's. manual: you call tools by hand. If empty, the server's address decides, then the model's name if that "
-    f"vendor's key is set ({', '.join(f'{vendor.prefix}_API_KEY' for name, vendor in vendors().items() if name != DEFAULT)}); "
-    f"{DEFAULT} if another server is named (here, by options or by {PROVIDERS[DEFAULT].vendor.prefix}_BASE_URL), else manual.",
+    "a plugin's. manual: you call tools by hand. If this is empty, the server's address decides; without an address, the name of "
+    "the model does, if the key of the model's vendor is set "
+    f"({', '.join(f'{vendor.prefix}_API_KEY' for name, vendor in vendors().items() if name != DEFAULT)}). {DEFAULT} is used for "
+    f"all other servers and models that are set here, by options or in {PROVIDERS[DEFAULT].vendor.prefix}_BASE_URL; manual is "
+    "used if none is set.",
     118,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PricesConfig:
-    """Prices of a million tokens. Without them, the vendors' list prices are used if the extra prices is installed"""
+    """Prices of a million tokens. Without them, the vendors' list prices are used if the extra `prices` is installed"""
 
     input: float | None = setting(None, "Price of input: all that the model reads.", expect=_PRICE, check=at_least_zero)
     output: float | None = setting(
@@ -68,9 +70,9 @@ class ModelConfig:
     )
     protocol: str = setting(
         "",
-        "How a model writes its calls if it gets text instead of native calls (hermes, qwen_xml, json_object, ...; a wrong name\n"
-        "is reported with the list of all). Applies to the provider text, and to chat if the server reports that the model has\n"
-        "no native calls. Empty uses the model's chat template if the server shows it (Ollama, llama.cpp), else its name.",
+        "How a model writes its calls if it writes them in text, not natively (hermes, qwen_xml, json_object, ...; the error\n"
+        "for a wrong name lists all). Applies to the provider text, and to chat if the server reports that the model has\n"
+        "no native calls. Empty: by the model's chat template if the server shows it (Ollama, llama.cpp), else by its name.",
         expect="the name of a text protocol",
     )
     name: str = setting("", "The model, by its name on the server.", expect="text")
@@ -119,7 +121,7 @@ class ModelConfig:
     between_bytes_timeout: float = setting(
         300.0,
         "Seconds that a reply may be silent after it has begun. Some servers send nothing while the model writes a tool call.\n"
-        "A reply that exceeds one of these three limits is not retried, since a retry would take as long.",
+        "A reply that exceeds this, first_byte_timeout or reply_timeout is not retried, since a retry would take as long.",
         expect=SECONDS,
         check=above_zero,
     )
@@ -152,8 +154,8 @@ class RunConfig:
     )
     max_cost: float | None = setting(
         None,
-        "Maximum cost of one run, by model.prices or list prices. null sets no limit. After that, the run makes no further\n"
-        "request.",
+        "Maximum cost of one run, by model.prices or list prices. A run that has reached it makes no further request. null sets\n"
+        "no limit.",
         expect="a sum above 0, or null",
         check=above_zero,
     )
@@ -213,8 +215,8 @@ class CompressionConfig:
 
     enabled: bool = setting(
         True,
-        "Whether this happens automatically. If false, use /compress in the chat. The stored conversation stays complete:\n"
-        "session_search finds it, and a fork contains all of it.",
+        "Whether a full context is compressed automatically. If false, use /compress in the chat. The stored conversation stays\n"
+        "complete: session_search finds it, and a fork contains all of it.",
         expect="true or false",
     )
     threshold: float = setting(
@@ -321,7 +323,7 @@ class InstructionsConfig:
     enabled: bool = setting(
         True,
         "Whether a model receives the project's AGENTS.md files (CLAUDE.md in a folder without one), from the project's root to\n"
-        "the working folder, marked as text that is not yours: 32 KiB of a file, 64 KiB in all.",
+        "the working folder: at most 32 KiB of a file and 64 KiB in all, marked as text that is not yours.",
         expect="true or false",
     )
 

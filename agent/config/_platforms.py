@@ -84,7 +84,8 @@ class PlatformConfig:
     )
     allow_local: bool = setting(
         False,
-        "Let other users than the owner run commands on this machine, with your rights, despite that.",
+        "Whether chats of users other than the owner get such tools even if commands could reach toolcrib's own files. The\n"
+        "tools then act on this machine with your rights.",
         expect="true or false",
     )
     folders: Mapping[str, str] = setting(

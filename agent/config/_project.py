@@ -53,7 +53,9 @@ def with_project(config: Config, project_dir: Path) -> Config:
 
 
 def _read_inside(file: Path, own: Path) -> bytes | None:
-    """Return the file's content, or None if it does not exist or is the user's own. Neither it nor its folder may be a link."""
+    """Return the file's content, or None if it does not exist or is the user's own configuration file. Raises BrokenConfig, also
+    if the file or its folder is a link.
+    """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     folder = None
     try:
@@ -135,7 +137,9 @@ class _Filter:
         self.notices: list[str] = []
 
     def kept(self, node: Any, path: tuple[str, ...], key: str) -> Any:
-        """Return the node without such keys. A node that is not a mapping stays as it is; the reader reports it."""
+        """Return the node without the keys that a project may not set. A node that is not a mapping stays as it is; the reader
+        reports it.
+        """
         if node is None or is_blank(node) or not is_mapping(node):
             return node
         import yaml

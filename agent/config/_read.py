@@ -52,7 +52,7 @@ class ConfigFault:
 
 
 class BrokenConfig(ConfigError):
-    """A configuration file with errors. ``faults`` and the text have all of them, in order of lines.
+    """A configuration file with errors. ``faults`` and the message contain all of the errors, in order of lines.
 
     ``advice`` is the next step, if fixing the errors is not enough.
     """
@@ -156,7 +156,7 @@ def _compose(text: str, path: Path) -> Any:
 
 
 class ConfigReader:
-    """A reader that converts YAML nodes by the schema. It collects errors; its result is valid only if there are none."""
+    """Checks YAML nodes against the schema and converts them. It collects errors; its result is valid only without errors."""
 
     def __init__(self, path: Path, laid: Collection[int] = ()) -> None:
         self.path = path
@@ -170,7 +170,9 @@ class ConfigReader:
         self.faults.append(ConfigFault(self.path, node.start_mark.line + 1, key, text))
 
     def section(self, node: Any, cls: type[Any], key: str) -> Any:
-        """Return an instance of ``cls``, or None if its keys are wrong. An empty section has all defaults."""
+        """Return an instance of ``cls``, or None if the node is no mapping or lacks a required key; the error is collected. An
+        empty section has all defaults.
+        """
         hints, fields = schema_of(cls)
         values: dict[str, Any] = {}
         if node is not None and not is_blank(node):
@@ -189,7 +191,7 @@ class ConfigReader:
         return None if missing else cls(**values)
 
     def value(self, key_node: Any, node: Any, hint: Any, key: str, metadata: Mapping[str, Any]) -> Any:
-        """Return the checked value of one key. For a wrong value, add an error and return None."""
+        """Return the value of one key. Collect an error if it is wrong; a value of the wrong type becomes None."""
         if self._profile and key.removeprefix(self._profile) in NOT_IN_PROFILES:
             self.fault(key_node, key, "not allowed in a profile; set it outside, for all profiles")
             return None
@@ -254,7 +256,7 @@ class ConfigReader:
             wanted = "a list" if expect == "text" else expect  # for values of a mapping, ``expect`` is about the items
             self.fault(node, key, f"expected {wanted}, got {_kind(node)}; write a list as [a, b], an empty list as []")
             return None
-        outside, self.given = self.given, {}  # the keys inside an item have no dotted key
+        outside, self.given = self.given, {}  # a key inside a list item has no dotted key
         found = tuple(self._typed(item, hint, f"{key}[{index}]", "text") for index, item in enumerate(node.value))
         self.given = outside
         if dataclasses.is_dataclass(hint):  # so that an error in a rule is reported with its own line
@@ -330,7 +332,7 @@ def _is_secret(value: str) -> bool:
 
 
 def _holds_keys(hint: Any) -> bool:
-    """Return whether the keys below a value of this type have origins of their own: sections and mappings."""
+    """Return True for the types of sections and mappings: the keys below them have origins of their own."""
     return dataclasses.is_dataclass(hint) or typing.get_origin(hint) is Mapping
 
 

@@ -66,8 +66,8 @@ that are blocked or asked about every time.
 
 TOOLS_DOC = """\
 Rules for calls of a tool, whatever its effects. tool is a name or a glob. args are globs (* stays within a folder, ** does
-not) or re: and a regular expression; path is also every file that a call would touch. Of several rules that match, the
-strictest decides: deny, then ask, then allow. For files that commands change, use rules: they are not arguments.
+not) or re: and a regular expression; path also matches every file that a call would touch. Of several rules that match, the
+strictest decides: deny, then ask, then allow. For files that shell commands change, use approval.rules.
   tools:
     - tool: mcp_mail_*
       decision: ask   # or allow, deny

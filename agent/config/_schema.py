@@ -155,8 +155,9 @@ class ApprovalConfig:
     mode: Literal["default", "cautious", "confirm-edits", "plan"] = setting(
         "default",
         "Mode that sessions begin in. default: findings of the rules are asked about or denied, unless a sandbox contains their\n"
-        "effects or an undo reverts them. cautious: those are asked about too. confirm-edits: every edit, and every command\n"
-        "that may write, is asked about. plan: these are denied. --mode sets it for one session, /mode switches it.",
+        "effects or an undo reverts them. cautious: contained and reversible effects are asked about too. confirm-edits: every\n"
+        "edit, and every command that may write, is asked about. plan: all edits and such commands are denied. --mode sets the\n"
+        "mode for one session, /mode switches it.",
     )
     develop_toolcrib: bool = setting(
         False,
@@ -230,7 +231,8 @@ class Profile:
 class Config:
     """All settings, checked. ``path`` is the file that they were read from, which need not exist.
 
-    ``profile`` is the name of the active profile, or empty. ``notices`` report ignored settings of the project's file.
+    ``profile`` is the name of the active profile, or empty. ``notices`` are warnings, such as about ignored settings of the
+    project's file.
     ``digest`` is the SHA-256 of the file's bytes, in hexadecimal, or empty if there is no file.
     """
 
@@ -309,7 +311,7 @@ class Config:
         "yourself applies only after you confirm it. Plain text is one command, in the project's folder only, or the\n"
         "description of a dangerous pattern, below that folder only; each project asks you separately. `links` are paths that\n"
         "were links when you approved, each followed by its target: the entry applies only while they are the same links to the\n"
-        "same targets. Files with a remote's address or with ignored paths are listed there too, each with a digest of its\n"
+        "same targets. `links` also lists files with a remote's address or with ignored paths, each with a digest of its\n"
         "content.\n"
         "  command_allowlist:\n"
         "    - argv: [systemctl, restart, nginx]\n"

@@ -46,7 +46,7 @@ def secrets_path(folder: str | Path | None = None) -> Path:
 
 def secret(name: str, environ: Mapping[str, str] | None = None, folder: str | Path | None = None) -> str | None:
     """Return the value of an environment variable (in ``environ``, else os.environ), else of the line with that name in
-    ``secrets.env``. An empty value counts as unset. If the file is needed, raises as read_secrets.
+    ``secrets.env``. An empty value counts as unset. Raises the errors of read_secrets if the file must be read.
     """
     found = (os.environ if environ is None else environ).get(name)
     return found or read_secrets(folder).get(name) or None
@@ -73,8 +73,9 @@ def read_secrets(folder: str | Path | None = None) -> Secrets:
 
 
 def values_in(folder: str | Path) -> Secrets:
-    """Return everything in ``secrets.env`` that may be a secret, for redaction only: also if others may read the file, and
-    from invalid lines. Empty if the file cannot be opened. Raises OSError if no file can be opened now.
+    """Return everything in ``secrets.env`` that may be a secret, for redaction only: even if others may read the file, and even
+    from invalid lines. Return nothing if the file cannot be opened. Raises OSError if the reason is temporary, such as too many
+    open files.
     """
     try:
         lines = secrets_path(folder).read_bytes()[:_MAX_BYTES].decode("utf-8", "replace").splitlines()
@@ -94,7 +95,8 @@ def values_in(folder: str | Path) -> Secrets:
 def write_secret(name: str, value: str, folder: str | Path | None = None) -> Path:
     """Write ``value`` to the line of that name in ``secrets.env``, and return the file; all other lines stay as they are.
 
-    Raises ConfigError as read_secrets, and for a value that no line can hold; Denied inside a session of that folder.
+    Raises ConfigError for the reasons of read_secrets, and for a value that a line cannot contain. Raises Denied if a session's
+    command started this process.
     """
     from agent.config._files import locked, write_private
     from agent.policy.self_protection import refuse_below

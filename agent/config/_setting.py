@@ -14,7 +14,7 @@ def setting(default: Any, doc: str, *, expect: str = "", check: Check | None = N
     """Declare a key. ``expect`` describes a valid value for people, and ``check`` rejects other values of the right type.
     ``single``: a single text means a list of one.
 
-    For a list or mapping, ``default`` is its class, and the key starts empty. ``...`` makes the key required.
+    If ``default`` is a class, such as ``dict``, it is called to make the default. ``...`` makes the key required.
     """
     metadata = {"doc": doc, "expect": expect, "check": check, "single": single}
     if default is ...:

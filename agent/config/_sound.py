@@ -1,4 +1,4 @@
-"""The valid part of a configuration with errors, which checks search for further errors. Tools never run with it."""
+"""The valid part of a configuration that has errors. Checks examine it for further errors; tools never run with it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sound_part(
 
 
 def _read(node: Any, file: Path, faults: list[ConfigFault]) -> tuple[Config | None, Any]:
-    """Return (the configuration of the valid nodes, those nodes); adds errors to ``faults``."""
+    """Return (configuration, nodes) of the valid nodes; the configuration is None if none is left. Add errors to ``faults``."""
     for _ in range(_MOST_PASSES):
         try:
             return read_node(node, file), node
@@ -68,9 +68,9 @@ def _read(node: Any, file: Path, faults: list[ConfigFault]) -> tuple[Config | No
 
 
 def _without(node: Any, key: str, line: int) -> Any:
-    """Return the node without the value at a dotted key. If the key is empty, remove the pair that begins in ``line``.
+    """Return the node without the value at a dotted key. If the key is empty, remove the pair that begins on ``line``.
 
-    None if nothing is left.
+    Return None if nothing is left.
     """
     import yaml
 

@@ -1,4 +1,4 @@
-"""Changes of config.yaml by a user's command: they keep comments, are checked first, and lock out other writers."""
+"""Changes of config.yaml by a user's command. They keep comments, are checked before they are written, and lock the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from toolcrib.contract.errors import ConfigError
 from toolcrib.contract.paths import real_path
 
 _INNER = r"(?m)^[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( +)[^\s#-]"
-"""The first key inside a section: the whole file gets its indentation."""
+"""Matches the first key inside a section. The whole file gets the indentation of this key."""
 
 UNSET = object()
 """Value that marks a key to remove."""
@@ -41,13 +41,16 @@ def edit_config(path: str | Path | None, change: Change) -> Config:
 def set_value(path: str | Path | None, key: str | Sequence[str], value: Any) -> Config:
     """Set one key: ``"tools.timeout"``, or its parts if one contains a dot: ``("plugins", "trusted_projects", "/a.b")``.
 
-    Raises as edit_config.
+    Raises the same errors as edit_config.
     """
     return edit_config(path, _setter(key.split(".") if isinstance(key, str) else list(key), value))
 
 
 def set_values(path: str | Path | None, values: Sequence[tuple[Sequence[str], Any]]) -> Config:
-    """Set these keys, and remove those whose value is UNSET: all of them or none. Raises as edit_config, and NotSet."""
+    """Set these keys, and remove those whose value is UNSET: either all of them or none.
+
+    Raises the same errors as edit_config, and NotSet.
+    """
 
     def rewrite(text: str) -> str:
         for parts, value in values:
@@ -64,7 +67,7 @@ def preview(
     profile: str | None = None,
     project_dir: str | Path | None = None,
 ) -> Config:
-    """Return the configuration with these keys set, without writing the file. Raises as load_config."""
+    """Return the configuration with these keys set, without writing the file. Raises the same errors as load_config."""
     try:
         return load_config(path, profile=profile, project_dir=project_dir, instead=text_with(path, values))
     except BrokenConfig as error:
@@ -109,8 +112,8 @@ def _setter(parts: Sequence[str], value: Any) -> Change:
 
 
 def parse_value(text: str, hint: Any) -> Any:
-    """Read a value that a user typed for a key of that type, as YAML. A key for text also accepts values such as numbers and
-    dates.
+    """Read a value that a user typed for a key of the type ``hint``, as YAML. For a key that takes text, a value such as a number
+    or a date is returned as the text that was typed.
 
     Raises ConfigError.
     """
@@ -130,7 +133,7 @@ def parse_value(text: str, hint: Any) -> Any:
 
 
 def append_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
-    """Add one entry to command_allowlist, unless it is already there. Raises as edit_config."""
+    """Add one entry to command_allowlist, unless it is already there. Raises the same errors as edit_config."""
 
     def change(document: Any) -> None:
         if document.get("command_allowlist") is None:
@@ -147,7 +150,7 @@ def append_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
 
 
 def remove_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
-    """Remove an entry from command_allowlist. Raises as edit_config."""
+    """Remove an entry from command_allowlist. Raises the same errors as edit_config."""
 
     def change(document: Any) -> None:
         kept = load_config(path, profile="").command_allowlist
@@ -160,7 +163,7 @@ def remove_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
 def unset_value(path: str | Path | None, key: str | Sequence[str]) -> Config:
     """Remove one key, or all keys below it, from the file, so that the default applies. Comments stay.
 
-    Raises NotSet (a ConfigError) if the file does not have it, else as edit_config.
+    Raises NotSet (a ConfigError) if the file does not set the key, and the same errors as edit_config.
     """
     parts = key.split(".") if isinstance(key, str) else list(key)
     dotted = ".".join(parts)
@@ -230,8 +233,8 @@ def _changed(text: str, change: Change) -> str:
 
 
 def _pair_at(node: Any, parts: Sequence[str]) -> tuple[Any, bool]:
-    """Return ((key node, value node) or None, whether all sections above are in block style, so that each key has its own
-    lines).
+    """Return (pair, in_block). ``pair`` is the key node and the value node, or None if the key is not set. ``in_block``: all
+    sections above it are in block style, so that the key has lines of its own.
     """
     pair, in_block = None, True
     for part in parts:
@@ -246,7 +249,8 @@ def _pair_at(node: Any, parts: Sequence[str]) -> tuple[Any, bool]:
 def _without_lines(text: str, key: Any, value: Any, alone: Any) -> str:
     """Return ``text`` without the lines of one key in block style. ruamel would also remove the comment above the next key.
 
-    ``alone`` is the section's own key, if it has no other key. It is removed too, unless comments are left in it.
+    ``alone`` is the key node of the section, if no other key is in the section: then the section is removed too, unless comments
+    are left in it.
     """
     lines = text.splitlines(keepends=True)
     first, end = key.start_mark.line, _last_line(value) + 1

@@ -15,7 +15,7 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.regex import Regex
 
 _MOST = 256 * 1024
-"""Number of bytes that are read from a file."""
+"""Maximum number of bytes that are read from a file."""
 _FOLDERS = 20
 _TARGET = Regex(r"(?m)^([A-Za-z][\w-]*)\s*:(?![=:])")
 _RECIPE = Regex(r"(?m)^@?([A-Za-z][\w-]*)(?: [^:=\n]*)?:(?!=)")
@@ -92,7 +92,7 @@ def draft(facts: ProjectFacts) -> str:
 
 
 def missing(facts: ProjectFacts, text: str) -> str:
-    """Return lines for the commands that a file of instructions does not name, "" if it names all."""
+    """Return lines for the commands that ``text``, an instruction file, does not name; "" if it names all."""
     lacking = [(purpose, command) for purpose, command in facts.commands if command not in text]
     return "".join(f"- {purpose}: `{command}`\n" for purpose, command in lacking)
 

@@ -55,7 +55,8 @@ def project_root(folder: Path, project_dir: Path) -> Path:
     """Return the root of the project that ``folder`` is in: the nearest folder with ``.git``, from ``project_dir`` upwards.
 
     Without ``.git`` the root is ``project_dir``. For a folder outside ``project_dir`` the search starts at the folder itself.
-    Both are resolved. A root above the start counts only if it has the same owner, so that no other user can place one there.
+    Both paths must be resolved. A folder above the start counts only if it has the same owner as the start, so that no other user
+    can place a ``.git`` there.
     """
     lowest = project_dir if folder == project_dir or project_dir in folder.parents else folder
     for above in (lowest, *lowest.parents):
@@ -77,7 +78,7 @@ def read_instructions(
     """Return the instruction files for ``folder``, the root's first. Empty files are left out.
 
     ``redact`` removes secrets from a text. Hard links to ``own`` files are not read. A file that can't be read has a
-    ``fault``. Raises OSError only if no folder can be opened now.
+    ``fault``. Raises OSError only if the root can't be opened for a temporary reason, such as too many open files.
     """
     root = project_root(folder, project_dir)
     steps = folder.relative_to(root).parts if folder != root else ()

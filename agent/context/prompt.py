@@ -50,8 +50,8 @@ _FILE = """
 class Surroundings:
     """Facts about the machine and the project for a session's model, as they were when the session began.
 
-    ``text`` is their part of the system prompt, ``files`` are the project's instruction files in it; the store keeps no texts of
-    these. ``basis`` identifies the inputs: a session that continues elsewhere gets new surroundings. ``memory`` is the part with
+    ``text`` is the part of the system prompt with these facts and the texts of ``files``, the project's instruction files.
+    ``basis`` identifies the inputs: a session that continues elsewhere gets new surroundings. ``memory`` is the part with
     the notes of the principal whose key is ``whose``.
     """
 
@@ -94,7 +94,9 @@ def look_around(
     redact: Callable[[str], str] = str,
     own: OwnFiles = NONE,
 ) -> Surroundings:
-    """Return the surroundings of a session that begins now. Reads no file of a remote backend. Raises nothing."""
+    """Return the surroundings of a session that begins now. Reads no file of a remote backend. Raises OSError only for a
+    temporary reason, such as too many open files.
+    """
     from agent.context.instructions import git_branch, read_instructions
 
     folder = real_path(with_home(location.start))

@@ -1,6 +1,7 @@
 """A model that summarises the middle of a conversation: the session's own, or the one that ``compression`` names.
 
-The conversation is data between two marked lines, in parts that fit. The summary is text, and never an instruction.
+The model gets the conversation as data between two marked lines, in parts that fit its window. The summary is text, and never
+an instruction.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class Summariser:
     async def write(self, system: str, texts: Sequence[str], seconds: float) -> Summary:
         """Return a text about ``texts``, which the model reads as data. ``system`` is the instruction.
 
-        Raises NotSummarised, also when ``seconds`` have passed.
+        Raises NotSummarised, also if the model takes longer than ``seconds``.
         """
         mark, text = secrets.token_hex(8), "\n\n".join(texts)
         begin, end = (f"-----{which} {mark}-----" for which in ("CONVERSATION", "END OF CONVERSATION"))
@@ -251,7 +252,9 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _who(record: Mapping[str, Any]) -> str:
-    """Return the author as the summarising model reads it; toolcrib and delegates send messages, too. "" for results."""
+    """Return the author of a record for the summarising model: AGENT, PERSON, or the source of a message that toolcrib or a
+    delegate sent. Return "" for results.
+    """
     if record.get("role") == "assistant":
         return "AGENT"
     return (str(record["source"]).upper() if record.get("source") else "PERSON") if record.get("role") == "user" else ""

@@ -33,7 +33,7 @@ _SAYS = Regex(
     r"|(\d[\d,]{2,11}) maximum",
     re.I,
 )
-"""Error texts of servers that refuse a conversation, with the size of the window in tokens."""
+"""Matches the size of the window in tokens, in the error of a server that refuses a conversation as too long."""
 
 
 @dataclass(slots=True)
@@ -185,7 +185,7 @@ async def used_now(session: SessionCore) -> ContextUse:
     """
     later: list[Mapping[str, Any]] = []
     async for record in session.transcript.backwards():
-        if record.get("role") == "compressed":  # no count since
+        if record.get("role") == "compressed":  # no reply with a count follows the compression
             return await measure(session)
         later.append(record)
         if record.get("usage") and not record.get("forked"):
@@ -257,7 +257,7 @@ async def listed_window(session: SessionCore) -> ContextWindow:
 
 
 def window_refused(error: ContextTooLong, tokens: int) -> int:
-    """Return the model's window after a refusal of about ``tokens``.
+    """Return the model's window, after its server refused a conversation of about ``tokens``.
 
     It is the number in the error if that is plausible, else a little less than was refused.
     """

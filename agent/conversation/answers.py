@@ -98,7 +98,7 @@ async def _parent_of(store: Store, session_id: str) -> str:
 async def _adopt(store: Store, ticket_id: str, answer: Answer) -> None:
     from tools.dispatch.answers import settle_answer
 
-    with suppress(Denied, NotFound):  # it may be settled already
+    with suppress(Denied, NotFound):  # the ticket may be settled already
         await settle_answer(store.tickets, _for(ticket_id, answer))
 
 
@@ -140,7 +140,7 @@ async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> 
 async def asked_of(store: Store, record: TicketRecord) -> Principal | None:
     """Return the principal of the ticket's run, or else the owner of its session. None if the session is unknown.
 
-    A ticket that relays a delegate's belongs to the delegate's principal, whichever run of a parent is under way.
+    A ticket that relays a delegate's ticket belongs to the delegate's principal, whichever run of a parent is in progress.
     """
     for _ in range(_DEEPEST):
         own = await relayed_by(store, record)

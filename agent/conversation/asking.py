@@ -77,7 +77,7 @@ def _bounded(turn: ProviderTurn) -> ProviderTurn:
 
     A call must not run if it exceeds MAX_CALLS, or if the reply ended in a way that makes its calls unreliable.
     """
-    if turn.finish not in ("", "other"):  # from a plugin's provider; our own wires know more about the other reasons
+    if turn.finish not in ("", "other"):  # for plugins' providers: toolcrib's own mark such calls themselves
         turn = replace(turn, tool_calls=held_back(turn.tool_calls, fault_of_end(end_of_finish(turn.finish), turn.finish)))
     calls = turn.tool_calls
     if len(calls) <= MAX_CALLS:

@@ -82,8 +82,7 @@ async def compress(
     The caller holds the session's lease, and all batches are settled. After a refusal only ``part`` of the window is used.
     ``wish`` names what the summary keeps; only the summarising model reads it. ``begins`` is called before that model is asked.
 
-    Raises ConfigError and StoreFailed. Raises NotSummarised if no summary can be written, except after a refusal: then the record
-    contains an outline instead of a summary.
+    Raises ConfigError, StoreFailed, and NotSummarised if there is no summary; after a refusal an outline replaces the summary.
     """
     summariser = session.summariser()
     if summariser is None:

@@ -44,7 +44,7 @@ class Driver:
         """Ids of runs that end as soon as they begin."""
         self._images: list[Image] = []
         self._now: RunState | None = None
-        """The run in progress, in the state in which this process began or continued it."""
+        """The run in progress, as this process began or continued it."""
         self._heeded = False
         """True if a message ended the run ``_now``: see ``interrupt_for``."""
 

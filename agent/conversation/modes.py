@@ -29,7 +29,7 @@ class SessionMode:
 
     @property
     def now(self) -> Mode:
-        """The mode by which the next call is judged."""
+        """The mode that applies to the next call."""
         policy = self._scope.policy
         return policy.mode if isinstance(policy, Policy) else DEFAULT
 

@@ -47,7 +47,7 @@ class Steps:
         self._emit = emit
         self._room = ContextRoom(session, emit)
         self._turn: ProviderTurn | None = None
-        """The reply whose calls are running; None if another process, or an earlier Steps of this one, received it."""
+        """The reply whose calls are running; None if another process, or an earlier Steps of this process, received it."""
         self._told_state: Mapping[str, Any] | None = None
         """The session's state when the last results were recorded; None if this object recorded none."""
 
@@ -136,7 +136,7 @@ class Steps:
         return None if scope.cancelled else more
 
     async def _ask_last(self, state: RunState) -> RunState:
-        """Ask for a final answer, as in 000-41; or end the run, as in 004-6."""
+        """Ask for a final answer (000-41) or end the run with an error (004-6), as ``on_max_turns`` says."""
         limits = state.limits
         if limits.on_max_turns == "error":
             words = f"no answer after {limits.max_turns} turns; raise max_turns if the task needs more, or ask for less"

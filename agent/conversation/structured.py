@@ -44,7 +44,10 @@ class AnswerCheck:
         return text + _ASK + json.dumps(self.schema, ensure_ascii=False)
 
     def read(self, text: str, value: Any = None) -> Any:
-        """Return the answer's value, or ``value`` from a text protocol if it matches. Raises ValueError for the model to read."""
+        """Return the answer's value, or ``value`` from a text protocol if that matches the schema.
+
+        Raises ValueError with a reason for the model.
+        """
         if value is not None and self._validator.is_valid(value):
             return value
         text = text.strip()

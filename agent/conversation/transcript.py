@@ -270,7 +270,7 @@ class Transcript:
         if info is not None and (info.via or IMPORTED in info.place):
             return info.via  # the records of an imported session are untrusted: no server is taken from them
         async for record in self.backwards():
-            if record.get("role") == ROLE:  # its model may be another one
+            if record.get("role") == ROLE:  # the summary's model may be another one
                 continue
             unknown = {} if record.get("role") == "assistant" else {"fallback": True}
             via: Mapping[str, Any] = record.get("via", unknown)

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from types import TracebackType
 
 _admitted: ContextVar[tuple[object, ...]] = ContextVar("toolcrib_admitted", default=())
-"""The admissions that the current code runs under, through tools, askers and listeners of runs."""
+"""The admissions that the current code runs under; code inside a run's tools, askers and listeners sees them, too."""
 
 
 class Turnstile:

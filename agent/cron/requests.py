@@ -48,7 +48,7 @@ class JobRequests:
     async def request(self, session_id: str) -> SessionRequest:
         """Return the request that opens a run's session, with the current rights of the job's creator.
 
-        Raises MayNotRun if the creator has none, ToolcribError for a session that belongs to no job, ConfigError and
+        Raises MayNotRun if the creator lost access, ToolcribError for a session that belongs to no job, ConfigError and
         StoreFailed.
         """
         known = self._expected.pop(session_id, None)

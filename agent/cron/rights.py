@@ -107,7 +107,7 @@ async def why_untold(store: Store, config: Config, plan: JobPlan) -> str:
 def request_for(
     standing: Standing, plan: JobPlan, session_id: str, choice: ModelChoice | None, handlers: Mapping[str, Handler]
 ) -> SessionRequest:
-    """Return the request that opens a job's session, new or taken over. ``handlers`` run tools, by name.
+    """Return the request that opens a job's session, new or taken over. ``handlers`` maps tools to the functions that run them.
 
     Raises ConfigError for a missing rule set.
     """

@@ -50,7 +50,7 @@ _SWEEPS_EVERY = 86_400.0
 _STARTS = 16
 """Maximum number of runs that may start at the same time; a start ends with the model's first turn.
 
-If all began at once, each would wait for all others, and for work that the first one does for all of them.
+If all began at once, all would be slow: they would wait for each other, and for work that the first one does for all.
 """
 _START_SECONDS = 2.0
 """Seconds after which a starting run no longer delays others."""
@@ -60,7 +60,7 @@ _TOPIC = topic_of("")
 class CronRunner:
     """Runs the jobs of a store in this process and event loop.
 
-    ``choice`` is the model of their sessions, ``prepare`` is called with each session, ``wall`` returns the time.
+    ``choice`` is the model of the jobs' sessions, ``prepare`` is called with each session, ``wall`` returns the time.
     """
 
     def __init__(
@@ -245,7 +245,9 @@ class CronRunner:
                     self._know(moved)
 
     async def _claim(self, job: CronJob, now: float) -> tuple[CronRun, JobPlan] | None:
-        """Claim a job's due time, the last of several, and return the run to begin; None if there is none for this process."""
+        """Claim a job's due time, or the latest if several have passed. Return the run to begin, or None if this process begins
+        none.
+        """
         plan = self._plan(job)
         if plan is None or job.next_at is None:
             self._jobs.pop(job.id, None)

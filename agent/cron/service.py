@@ -75,7 +75,7 @@ class PrincipalJobs:
         return kept
 
     async def change(self, wanted: SchedulesJob, said: str, to: str, origin: JobOrigin) -> CronJob:
-        """Replace a job; its times are calculated anew, even if it was finished. Raises as ``add``."""
+        """Replace a job; its times are calculated anew, even if it was finished. Raises the same errors as ``add``."""
         job = await self.find(wanted.replaces)
         plan = await self._plan(wanted, said, to, origin)
         if plan.backend != JobPlan.of(job).backend and not origin.backend:
@@ -97,7 +97,8 @@ class PrincipalJobs:
     async def resume(self, job_id: str, origin: JobOrigin) -> CronJob:
         """Resume a paused job, from its next time on.
 
-        Raises Denied if there are too many jobs, or if a user paused the job and a session resumes it.
+        Raises Denied if there are too many jobs, or if a user paused the job and a session resumes it. Raises InvalidArguments if
+        the schedule has no more times.
         """
         job = await self.find(job_id)
         if job.state == "active":

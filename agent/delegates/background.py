@@ -1,4 +1,4 @@
-"""Background delegates: run beside their session's runs, across processes, until their ends are delivered."""
+"""Background delegates, which run beside their session's runs, across processes, until their ends are delivered."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BackgroundDelegates:
         """Delegates whose end was delivered, as far as this process knows."""
         self._closing = False
         self.in_front = False
-        """True if the session's caller waits for them: then an interrupt of the session ends them too."""
+        """True if the session's caller waits for the delegates: then an interrupt of the session ends them too."""
 
     @property
     def at_work(self) -> Sequence[BackgroundDelegate]:
@@ -56,7 +56,7 @@ class BackgroundDelegates:
         return session_id in self._told
 
     async def begin(self, session_id: str, order: Order) -> None:
-        """Store a delegate's task before its start is reported, and start it. Raises like Crib.open."""
+        """Store a delegate's task before its start is reported, and start it. Raises the same errors as Crib.open."""
         delegate, allowance = self._starter.new(session_id, order)
         child = await self._starter.open(delegate, allowance)
         try:

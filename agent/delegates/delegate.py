@@ -57,7 +57,7 @@ class DelegateOutcome:
         return f"{self.answer[:MOST_ANSWER]}\n[... {len(self.answer):,} characters in all{how if searches else ''}]"
 
     def data(self, session_id: str, name: str, *, searches: bool) -> dict[str, Json]:
-        """Return the result of the call."""
+        """Return the data of the ``delegate_task`` call's result."""
         return {
             "delegate": session_id[:_ID_CHARS],
             "name": name,
@@ -145,7 +145,7 @@ class Delegate:
         return await child.advance()
 
     async def say(self, child: Session, limits: RunLimits) -> None:
-        """Put the task into its inbox, once. Raises StoreFailed."""
+        """Put the task into the delegate's inbox, once. Raises StoreFailed."""
         await child.say(self.order.message, key="task", limits=limits)
 
     async def _outcome(self, child: Session, work: asyncio.Task[RunResult | None], *, late: bool) -> DelegateOutcome:

@@ -44,7 +44,7 @@ class Delegates(SessionDelegates):
         return () if self._background is None else self._background.at_work
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolOutput | ToolResult:
-        """Run a delegate, or begin one in the background. PENDING while it waits for an answer.
+        """Run a delegate, or begin one in the background. The result is PENDING if the delegate waits for an answer.
 
         ``data``: {delegate, name, ended, answer, problem?, turns, usage, cost?}, or {delegate, name, ended: "works on", note}
         in the background. Raises InvalidArguments, Denied, and ExecutionFailed if it could not begin.

@@ -110,7 +110,7 @@ def stand_in(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
 
 
 async def hand_on(store: Store, session_id: str, answer_to: Callable[[str], Answer | None]) -> None:
-    """Pass the parent's answers on to the delegate's pending tickets; ``answer_to`` returns the one for a ticket id."""
+    """Pass the parent's answers on to the delegate's pending tickets; ``answer_to`` returns the answer for a ticket id."""
     for record in await store.tickets.pending(session_id):
         answer = answer_to(record.ticket.id)
         if answer is not None:
@@ -128,7 +128,7 @@ async def answer_delegate_ticket(store: Store, ticket_id: str, answer: Answer) -
 async def answered_under(
     store: Store, parent: str, records: Sequence[TicketRecord], about: Mapping[str, Json], said: Callable[[SuspendTicket], None]
 ) -> None:
-    """Park a delegate's questions under the parent's session, and return once one of them is decided in both places.
+    """Park a delegate's questions under the parent's session. Return once one of them is decided, with both its tickets settled.
 
     This is for a delegate that no call of its parent waits for.
     """

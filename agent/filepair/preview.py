@@ -229,7 +229,7 @@ class GrowingText:
     """Decides when a preview is worth sending: the first text at once, then every 40 characters or more.
 
     A preview has the whole text so far. A long text must grow by a fiftieth before it is sent again, so that the total of all
-    previews stays linear in its length.
+    previews stays linear in the length of the text.
     """
 
     def __init__(self) -> None:

@@ -81,7 +81,7 @@ class VariantSettings:
 
 @dataclass(eq=False)
 class Variant:
-    """A variant: a thin wrapper of the agent loop. ``state`` is its file."""
+    """A variant: a thin wrapper around the agent loop. ``state`` is its file."""
 
     crib: Crib
     send: Send

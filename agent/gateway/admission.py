@@ -113,7 +113,7 @@ class Admission:
 
 
 def roles_of(platform: str, config: PlatformConfig, store: Store, user: str) -> set[str]:
-    """Return the roles that a user has by configuration or pairing, or none for a group. Blocks, so use it in a terminal only.
+    """Return the roles that a user has by configuration or pairing. A group has no pairing. Blocks: use it in a terminal only.
 
     Roles that the platform reports are unknown here, and so are pairings in a store that can't be read.
     """

@@ -23,7 +23,7 @@ DirectChats: TypeAlias = Callable[[], Awaitable[Mapping[str, Chat]]]
 
 
 class RememberedChats:
-    """Finds the direct chats once, on the first call: there may be ten thousand."""
+    """Finds the direct chats once, on the first call, because there may be ten thousand."""
 
     def __init__(self, find: DirectChats) -> None:
         self._find = find

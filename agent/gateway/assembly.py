@@ -1,4 +1,4 @@
-"""Assembles one platform's line: each part receives the parts that it uses."""
+"""Assembles the parts between one platform and its sessions; each part receives the parts that it uses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineListener:
-    """Receives a line's events, each with its session's id; ``greet`` is called before a session gets a message."""
+    """Receives the events of a platform's sessions, each with its session's id. ``greet`` is called before a session gets a
+    message.
+    """
 
     greet: Callable[[str, Inbound], None]
     watch: Callable[[str, Event], None]
@@ -78,7 +80,7 @@ def assemble_line(
     redactor: Callable[[], Redactor],
     redact: Callable[[str], str],
 ) -> LineParts:
-    """Return the parts of a platform's line. ``redactor`` and ``redact`` remove the secrets that are known at the time."""
+    """Return the parts between a platform and its sessions. ``redactor`` and ``redact`` remove the secrets known at the time."""
     store, traits = crib.store, platform.traits
     outbox = Outbox(platform, store, redactor)
     quotas, chats = Quotas(config, store), KnownChats(name, store)

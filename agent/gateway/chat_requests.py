@@ -88,7 +88,7 @@ class ChatRequests:
         if self.chats.known(session_id) is None:
             self.chats.add(session_id, chat)
         info = await self._crib.store.sessions.get(session_id)
-        roles = await self._roles_in(record) or ()  # a session that its user has lost is opened only to end it
+        roles = await self._roles_in(record) or ()  # a session whose user lost access is opened only to end it
         here, never = self.place_of(chat, roles, info)
         no_place = PROMPT_WITHOUT_PLACE if never.names else ""
         return SessionRequest(
