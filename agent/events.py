@@ -153,7 +153,7 @@ class TicketReminder:
 
 @dataclass(frozen=True, slots=True)
 class SessionBusy:
-    """Another process is working on the session; the message waits for its end."""
+    """Another process is working on the session; the message waits until that process is done."""
 
     session_id: str
 

@@ -4,7 +4,7 @@
 ``starting`` opens a delegate's session and runs it; ``background`` handles delegates that run beside their session's runs
 (``waiting`` records which), also after their process ended. ``delegate`` is one delegate, from its task to its outcome;
 ``task`` is its task, ``budget`` its limits. ``relaying`` brings its questions to the users who answer its parent's, ``sharing``
-gives it the parent's journal and undo.
+gives it the parent's file origins and undo log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parent's journal, undo and folder for a delegate's session: both know the files that either downloads or writes."""
+"""A delegate's session uses its parent's file origins, undo log and folder: each knows the files that the other writes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder_of(location: Location, opened: Environment | None, project_dir: Path)
 class SharedFiles(SessionFiles):
     """Origins of files that a delegate shares with the session ``shared_id``: both read from ``shared``, and add to it.
 
-    Only shell variables are the delegate's own, kept by ``own``: it has its own shell.
+    The origins of shell variables are the delegate's own, kept in ``own``, because it has its own shell.
     """
 
     def __init__(self, shared: SessionFiles, shared_id: str, own: SessionFiles) -> None:

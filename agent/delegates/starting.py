@@ -51,7 +51,7 @@ class DelegateStarter:
         return Delegate(session_id, order, allowance, self.session.store.grants, self._watched, report), allowance
 
     async def run(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
-        """Run a delegate when a slot is free, and return its outcome. Raises like ``open``, and asyncio.CancelledError."""
+        """Run a delegate when a slot is free, and return its outcome. Raises as ``open`` does, and CancelledError."""
         session = self.session
         async with self._places.taken(partial(_waiting, delegate, allowance)):
             with self.share() as share:
@@ -73,7 +73,7 @@ class DelegateStarter:
         return limits_of(order, self._settings, self.session.limits if run is None else run.limits, share)
 
     async def open(self, delegate: Delegate, allowance: Allowance) -> Session:
-        """Open the delegate's session, new or left by an ended process. Raises like Crib.open."""
+        """Open the delegate's session, new or left by an ended process. Raises the same errors as Crib.open."""
         from agent.delegates.sharing import SharedFiles, SharedUndo, folder_of
         from agent.desk.request import SessionRequest
         from agent.model_choice.models import ModelChoice

@@ -73,7 +73,7 @@ class Order(NamedTuple):
         return {"name": self.name, "task": self.shown}
 
     def to_text(self) -> str:
-        """Return the order as its session stores it: the first message there is the whole task."""
+        """Return the order as its session stores it, with the beginning of the task: the session's first message has it all."""
         tools = None if self.tools is None else list(self.tools)
         return json.dumps(
             {

@@ -5,7 +5,7 @@
     session = await crib.desk.open(SessionRequest(platform="page", user="ann", suspends=True, watch=show))
     waiting = await crib.desk.approvals.waiting(session.id)
 
-agent.events defines the events of a session. Interfaces show translations of them.
+agent.events defines the events of a session. Each interface translates them for its users.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ class HostedSessions(SessionManager):
         return len(self._driving)
 
     async def opened(self, session_id: str) -> Session:
-        """See SessionManager."""
+        """Do what SessionManager.opened does. The session begins no run during a drain, or if it is being ended."""
         session = await super().opened(session_id)
         if self._draining or session_id in self._ending:
             session.begin_nothing()

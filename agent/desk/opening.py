@@ -95,7 +95,7 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
 
 def _asker(here: Workspace, wanted: SessionRequest, watch: Emit) -> Asker | None:
     """Return the asker of the request. The model of approval.smart is asked before it, if that model may approve here."""
-    if not wanted.smart or (wanted.asker is None and wanted.suspends):  # otherwise calls are denied, not parked
+    if not wanted.smart or (wanted.asker is None and wanted.suspends):  # with an asker, calls would be denied, not parked
         return wanted.asker
     return here.behind_model(wanted.asker, wanted.platform, watch)
 
@@ -258,7 +258,7 @@ def _asked(here: Workspace, wanted: SessionRequest) -> Mapping[str, str]:
 
 
 def _record(here: Workspace, location: Location) -> dict[str, str]:
-    """Return what the store records about where a session runs."""
+    """Return the entries of ``SessionInfo.place`` about the backend and folder of a session."""
     return {**location.record(), PROJECT: str(here.project_dir)}
 
 

@@ -48,8 +48,8 @@ class SessionRequest:
     agent.backends), "" uses the configured one. ``cwd`` is the folder that commands start in, on the backend if that is remote.
 
     Settings: ``enabled`` and ``disabled`` are toolsets. ``handlers``, by tool name, run tools that are registered without a
-    handler, and take precedence over our own. ``choice`` is the model of a new session; it is stored with it. ``mode`` is also
-    the user's choice (see tools.approval.modes), "" keeps the session's or uses the configured one.
+    handler, and take precedence over toolcrib's own. ``choice`` is the model of a new session, and is stored with the session.
+    ``mode`` is also the user's choice (see tools.approval.modes), "" keeps the session's or uses the configured one.
     """
 
     platform: str = "cli"
