@@ -42,7 +42,7 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of a call's arguments, as raw text, before it is complete."""
+    """A piece of a call's arguments, as raw text, before the call is complete."""
 
     call_id: str
     name: str

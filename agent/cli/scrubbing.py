@@ -86,7 +86,7 @@ class Scrubber:
         return self._redactor.text(text)
 
     def config(self, config: Config) -> dict[str, Any]:
-        """Return the settings that are not at their default, by dotted key. Texts that a user may have written are "[text]"."""
+        """Return the settings that differ from their default, by dotted key. "[text]" replaces a user's own texts."""
         usual = dict(leaves(Config(path=config.path)))
         changed = {key: value for key, value in leaves(config) if key not in usual or usual[key] != value}
         return {self.text(key): self._shown(key.split("."), value) for key, value in changed.items()}

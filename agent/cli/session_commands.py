@@ -53,7 +53,7 @@ async def fork_chat(chat: Conversation, count: str) -> None:
 
 
 def _forked(made: Forked, parent: str) -> Sequence[str]:
-    """Return lines about what a fork took over, and what it left behind."""
+    """Return lines about a fork: the messages that it took over, and the content that only the old session has."""
     said = f"your last {made.messages} messages" if made.messages != 1 else "your last message"
     lines = [
         f"a new session, {made.id[:ID_CHARS]}, with {said}; to return to the old one: /resume {parent[:ID_CHARS]}",
@@ -67,7 +67,7 @@ def _forked(made: Forked, parent: str) -> Sequence[str]:
 
 
 async def export_chat(chat: Conversation, rest: str) -> None:
-    """Write the session into a file, by default in this folder; ``--force`` beside the name overwrites an existing file."""
+    """Write the session into a file, by default in this folder. ``--force`` in ``rest`` overwrites an existing file."""
     from agent.artifacts import artifacts_of
     from agent.exporting import export, form_of, write
 

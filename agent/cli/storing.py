@@ -248,7 +248,7 @@ def _origin(done: Repaired) -> str:
 
 
 def _sources(restored: Sequence[Restored]) -> Iterator[str]:
-    """Yield lines about the conversations restored from each source. Those that both have alike are not listed."""
+    """Yield lines about the conversations restored from each source. A conversation that is the same in both is not listed."""
     sources: Sequence[tuple[Source, str]] = (
         ("file", "from the damaged file, with more than the backup"),
         ("copy", "from the backup; their later messages are lost"),

@@ -14,8 +14,10 @@ from toolcrib.contract.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DescribedSetting:
-    """A key. ``key`` is dotted: ``*`` stands for a chosen name, ``[]`` for an item of a list. ``section`` describes its section.
-    ``expect`` describes a valid value for people. ``default`` is a JSON value and applies only if ``has_default``.
+    """The description of a key. ``key`` is its dotted name: ``*`` stands for a chosen name, ``[]`` for an item of a list.
+
+    ``section`` describes the key's section, ``expect`` a valid value for people. ``default`` is a JSON value and applies only if
+    ``has_default``.
     """
 
     key: str

@@ -232,8 +232,7 @@ class Config:
     """All settings, checked. ``path`` is the file that they were read from, which need not exist.
 
     ``profile`` is the name of the active profile, or empty. ``notices`` are warnings, such as about ignored settings of the
-    project's file.
-    ``digest`` is the SHA-256 of the file's bytes, in hexadecimal, or empty if there is no file.
+    project's file. ``digest`` is the SHA-256 of the file's bytes, in hexadecimal, or empty if there is no file.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)

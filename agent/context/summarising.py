@@ -152,7 +152,7 @@ class Summariser:
         return await self._asked(_SYSTEM.format(words=words), question)
 
     async def write(self, system: str, texts: Sequence[str], seconds: float) -> Summary:
-        """Return a text about ``texts``, which the model reads as data. ``system`` is the instruction.
+        """Return a Summary with the model's text about ``texts``, which it reads as data. ``system`` is the instruction.
 
         Raises NotSummarised, also if the model takes longer than ``seconds``.
         """

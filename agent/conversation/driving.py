@@ -294,7 +294,7 @@ class Driver:
         )
 
     async def waits(self) -> bool:
-        """See Session.waits_for_answers."""
+        """Return True if the current run waits for an answer; see Session.waits_for_answers."""
         return await self._stored.waits_now()
 
     async def _answered_elsewhere(self, item: InboxItem) -> RunResult | Exception:

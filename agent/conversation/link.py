@@ -41,7 +41,7 @@ class ModelLink:
         """Number of the transcript's records that the provider session has."""
         self._given = False
         self._asked: tuple[str, ProviderTurn] | None = None
-        """The last turn with calls of a provider session that the caller gave, with its id."""
+        """The last turn with calls of a provider session that the caller gave, after the turn's id."""
         self.wire = MANUAL
         self.via: dict[str, Any] = {}
         """The provider, model and base_url in use; empty if the user types the calls."""

@@ -33,7 +33,7 @@ def tokens_used(usage: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CallState:
-    """State of a call in the turn's batch. ``tickets`` are its pending tickets; ``end_run``: a gate ended the run at it."""
+    """State of a call in the turn's batch. ``tickets`` are pending; ``end_run``: a gate ended the run at this call."""
 
     call: ToolCall
     status: ToolCallStatus = ToolCallStatus.NEW

@@ -136,7 +136,7 @@ class Steps:
         return None if scope.cancelled else more
 
     async def _ask_last(self, state: RunState) -> RunState:
-        """Ask for a final answer (000-41) or end the run with an error (004-6), as ``on_max_turns`` says."""
+        """Ask for a final answer (000-41) or end the run with an error (004-6), as ``on_max_turns`` requires."""
         limits = state.limits
         if limits.on_max_turns == "error":
             words = f"no answer after {limits.max_turns} turns; raise max_turns if the task needs more, or ask for less"

@@ -1,4 +1,4 @@
-"""Answers as data: the model gets the schema, the wire enforces it if it can, and every answer is checked."""
+"""Answers as data: the model gets the schema, the server enforces it if its API can, and every answer is checked."""
 
 from __future__ import annotations
 

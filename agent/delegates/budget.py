@@ -31,7 +31,7 @@ class Share(NamedTuple):
 def share_of(run: RunState | None, limits: RunLimits, taken: Sequence[Share], slots: int, used_up: Sequence[Share] = ()) -> Share:
     """Return the share of a delegate that begins now. Raises Denied if nothing is left.
 
-    ``taken`` are the shares of running delegates, of at most ``slots``: together they never exceed what the run has left.
+    ``taken`` are the shares of the running delegates, at most ``slots``. All shares together never exceed what the run has left.
     ``limits`` apply if no run is in progress. ``used_up``: usage of delegates that the run does not count yet.
     """
     limits = limits if run is None else run.limits
@@ -82,7 +82,7 @@ def _check(left: float, limit: str) -> None:
 
 
 def limits_of(order: Order, settings: DelegatesConfig, parent: RunLimits, share: Share) -> RunLimits:
-    """Return the limits of the delegate's run: in its last turn it is always asked for its answer."""
+    """Return the limits of the delegate's run. After its last turn, a delegate is always asked for a final answer."""
     turns = settings.max_turns if order.turns is None else min(order.turns, settings.max_turns)
     return replace(parent, max_turns=turns, on_max_turns="final_answer", max_tokens=share.tokens, max_cost=share.cost)
 

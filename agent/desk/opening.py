@@ -70,7 +70,7 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
         | ({"send_message": _sending(here, store)} if "send_message" in names else {})
         | {**delegates.handlers, **(wanted.handlers or {})},
     )
-    if descent is None and here.config.snapshots.enabled:  # a delegate shares its parent's
+    if descent is None and here.config.snapshots.enabled:  # a delegate shares its parent's snapshots
         from agent.snapshots import give_snapshots
 
         give_snapshots(scope, here.config, location, store.changes)

@@ -41,7 +41,7 @@ async def _collect(is_quiet: Callable[[], bool]) -> None:
     last = loop.time()
     while True:
         await asyncio.sleep(_LOOKS_EVERY)
-        has_news = sum(gc.get_count()[1:]) > 0  # objects have survived a collection since
+        has_news = sum(gc.get_count()[1:]) > 0  # objects have survived a collection since the last full one
         if has_news and (is_quiet() or loop.time() - last >= _LONGEST):
             gc.collect()
             last = loop.time()

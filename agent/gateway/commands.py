@@ -148,7 +148,7 @@ async def _stop(here: ChatCommands, message: Inbound, who: Admitted, text: str) 
 
 
 async def _is_others(here: ChatCommands, session_id: str, who: Admitted) -> bool:
-    """Return whether a session has a run, running or parked, that this user may not end: another user's, if not the owner."""
+    """Return whether another user started the session's run, running or parked. False for the owner, who may end any run."""
     if who.is_owner:
         return False
     if not here.manager.at_work(session_id) and (asker := await here.questions.asker_in(session_id)) is not None:

@@ -47,7 +47,7 @@ def size() -> tuple[int, int]:
 
 
 def told_within(environment: Mapping[str, str] = os.environ) -> float:
-    """Return the seconds that the terminal's new size may take to arrive here, and that output may take to reach the terminal.
+    """Return the seconds that the terminal's new size may take to arrive here; output may take as long to reach the terminal.
 
     tmux reports a new size after 0.25 s, and later when busy; a network adds a round trip.
     """

@@ -27,7 +27,7 @@ class TypingPause:
         self._before = ""
         """The draft at the time of the last answer."""
         self.early: EarlyKey | None = None
-        """The receiver of keys until the next question of a series accepts keys."""
+        """The receiver of keys until the next question of a series accepts keys; None at other times."""
 
     def pressed(self) -> None:
         """Record that a key was pressed."""
@@ -48,8 +48,8 @@ class TypingPause:
         return self.early is None or self.early.is_typing
 
     async def wait(self, letters: str) -> None:
-        """Wait for a pause in the typing. In a series of questions, a letter that answers the next one is not counted as typing:
-        see EarlyKey.
+        """Wait for a pause in the typing. In a series of questions, a letter that answers the next question is not counted as
+        typing: see EarlyKey.
         """
         begin, early = time.monotonic(), self._early_key(letters)
         try:
