@@ -150,4 +150,4 @@ def asked_about(config: Config, platform: str, findings: Sequence[Finding]) -> s
     may_answer = all(one.level == "ask" and not one.key.startswith(TOOL_RULE) for one in findings)
     if smart.enabled and may_answer and (here is None or here.smart_approval):
         return f"the model of approval.smart ({smart.model or config.model.name or 'the configured one'}), else a user"
-    return "a user, in a session; if no user can be asked, it is denied"
+    return "a user, in a session; if no user can be asked, the call is denied"

@@ -198,7 +198,7 @@ def went_on(session: Session) -> str:
     if not found:
         return ""
     who = f"delegate {one_line(found[0].name, 40)} continues" if len(found) == 1 else f"{len(found)} delegates continue"
-    return f"; {who}: /delegates stop {'ID ends it' if len(found) == 1 else 'all ends them, stop ID one'}"
+    return f"; {who}: /delegates stop {'ID ends it' if len(found) == 1 else 'all ends them, /delegates stop ID ends one'}"
 
 
 def model_said(event: ModelAnswered) -> str:
@@ -211,7 +211,7 @@ def compression_said(event: ContextCompressed | CompressionFailed) -> str:
     """Return one line about a compression, or why it failed."""
     if isinstance(event, CompressionFailed):
         return f"the context is nearly full, but was not compressed: {one_line(event.reason)}; use /fork or /new"
-    refused = "the server refused it as too long: " if event.why == "refused" else ""
+    refused = "the server refused the request as too long: " if event.why == "refused" else ""
     unsummarised = f" (without a summary: {one_line(event.problem)})" if event.problem else ""
     tokens = f"{event.before:,} → about {event.after:,} tokens"
     return f"{refused}context compressed{unsummarised}, {tokens}; the whole conversation is kept and can be searched"

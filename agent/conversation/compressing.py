@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent.conversation.core import SessionCore
 
 Why: TypeAlias = Literal["threshold", "refused", "asked"]
-"""Reason for a compression: the context was nearly full, the server refused it as too long, or the user asked."""
+"""Reason for a compression: the context was nearly full, the server refused the context as too long, or the user asked."""
 Begins: TypeAlias = Callable[[], None]
 """Called before the model gets the request for a summary."""
 _GOAL = 0.45

@@ -53,7 +53,7 @@ async def _refuse(session: Session, command: str) -> None:
         raise Denied(f"the command could not be judged: {explained.refused}")
     rule = explained.weighed.rule
     if rule is not None and rule.decision == "deny":
-        raise Denied(f"a rule of the operator denies it{f': {rule.why}' if rule.why else ''}")
+        raise Denied(f"a rule of the operator denies the command{f': {rule.why}' if rule.why else ''}")
     blocked = [f"{one.why} ({one.key})" for one in explained.findings if one.level == "block"]
     if blocked:
-        raise Denied(f"it {'; '.join(dict.fromkeys(blocked))}: toolcrib never runs such a command; use your own shell")
+        raise Denied(f"the command {'; '.join(dict.fromkeys(blocked))}: toolcrib never runs such a command; use your own shell")

@@ -273,7 +273,7 @@ def _keep(wizard: Wizard, request: ModelRequest) -> None:
     wizard.person.print_text(f"model: {where or model.provider} ({target.provider})")
     meant = _target(wizard, request)
     if meant is not None and meant != target:
-        wizard.person.print_text("  a project's or the environment's settings override this choice in sessions")
+        wizard.person.print_text("  settings of the project or environment variables override this choice in sessions")
 
 
 def _tried(wizard: Wizard) -> str:

@@ -44,7 +44,7 @@ def test_what_nobody_may_run_is_refused(tmp_path: Path, enabled: list[str] | Non
 
 def test_what_an_operator_denies_is_refused(tmp_path: Path, config: Callable[[str], Path]) -> None:
     config("approval: {tools: [{tool: terminal, args: {command: '*secret*'}, decision: deny, why: not from here}]}\n")
-    with pytest.raises(Denied, match="a rule of the operator denies it: not from here"):
+    with pytest.raises(Denied, match="a rule of the operator denies the command: not from here"):
         asyncio.run(outcome_of(tmp_path, "cat secret"))
 
 

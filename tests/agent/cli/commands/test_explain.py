@@ -49,7 +49,7 @@ def test_the_story_of_a_command(run: Any, tmp_path: Path) -> None:
     assert done.out.startswith("ask")
     assert "it runs:\n" in done.out
     assert "rm -rf build" in done.out
-    assert done.out.count("decided by: a user, in a session; if no user can be asked, it is denied") >= 2
+    assert done.out.count("decided by: a user, in a session; if no user can be asked, the call is denied") >= 2
     assert (tmp_path / "build").is_dir()
 
 
