@@ -72,7 +72,8 @@ class ModelConfig:
         "",
         "How a model writes its calls if it writes them in text, not natively (hermes, qwen_xml, json_object, ...; the error\n"
         "for a wrong name lists all). Applies to the provider text, and to chat if the server reports that the model has\n"
-        "no native calls. Empty: by the model's chat template if the server shows it (Ollama, llama.cpp), else by its name.",
+        "no native calls. If this is empty, the model's chat template decides if the server shows it (Ollama, llama.cpp), else\n"
+        "the model's name does.",
         expect="the name of a text protocol",
     )
     name: str = setting("", "The model, by its name on the server.", expect="text")
