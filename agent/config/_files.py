@@ -53,12 +53,12 @@ def _mend(path: Path, error: OSError) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):  # some file systems refuse it; the file itself is written
+    with contextlib.suppress(OSError):  # some file systems refuse it; the file itself is written
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
             os.fsync(handle)
-    finally:
-        os.close(handle)
+        finally:
+            os.close(handle)
 
 
 @contextlib.contextmanager

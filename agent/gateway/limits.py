@@ -68,9 +68,10 @@ class Quotas:
         self._told[user] = now
         sent, most = self._sent.get(user), self._config.messages_per_hour
         minutes = int((sent[0] + _HOUR - now) // 60) + 1 if sent else 1
+        wait = f"{minutes} minute{'s' if minutes != 1 else ''}"
         return (
-            f"You have sent {most} messages within an hour, which is the limit. Write again in {minutes} minutes. You can still"
-            " use /stop and /new, and deny requests."
+            f"You have sent {most} messages within an hour, which is the limit. Write again in {wait}. You can still use /stop"
+            " and /new, and deny requests."
         )
 
     def busy(self, user: str, session_id: str, at_work: Callable[[str], bool]) -> str:

@@ -91,7 +91,11 @@ class GatewayLog(logging.Handler):
     def _message(self, record: logging.LogRecord) -> str:
         """Return the message of a record; arguments that must not be logged are replaced."""
         given = record.args
-        shown = tuple(map(_shown_argument, given)) if isinstance(given, tuple) else given
+        shown: Any = given
+        if isinstance(given, tuple):
+            shown = tuple(map(_shown_argument, given))
+        elif isinstance(given, Mapping):
+            shown = {name: _shown_argument(one) for name, one in given.items()}
         return self._redact(str(record.msg) % shown if shown else str(record.msg))
 
     def _json(self, record: logging.LogRecord) -> str:

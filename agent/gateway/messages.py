@@ -299,11 +299,12 @@ async def show(platform: str, store: Store, outbox: Outbox) -> None:
 
 def _fitting(body: Mapping[str, Json], most: int) -> Mapping[str, Json]:
     """Return the message. If its file is missing or too large for the platform, a line about that takes the file's place."""
-    sizes = [Path(path).stat().st_size if Path(path).exists() else most + 1 for path, _, _ in body["files"]]
-    if all(size <= most for size in sizes):
-        return body
-    name = _unmarked(body["files"][0][1])
-    return {**body, "files": [], "text": f"{body['text']}\n\n(The file {name} is not shown: this chat does not accept it.)"}
+    for path, label, _ in body["files"]:
+        is_there = Path(path).exists()
+        if not is_there or Path(path).stat().st_size > most:
+            why = "this chat does not accept it" if is_there else "it no longer exists"
+            return {**body, "files": [], "text": f"{body['text']}\n\n(The file {_unmarked(label)} is not shown: {why}.)"}
+    return body
 
 
 def _parts(body: Mapping[str, Json], most: int) -> list[str]:

@@ -68,7 +68,7 @@ class Pace:
     def record_piece(self, came: Callable[[], int]) -> None:
         """Record a piece; ``came`` counts the content that has arrived.
 
-        Raises ProviderError kinds that are not worth a retry: it would take as long.
+        Raises subclasses of ProviderError that are not worth a retry: it would take as long.
         """
         self._now = now = self._time()
         if now < self._look:

@@ -13,7 +13,7 @@ from toolcrib.contract.errors import StreamBroken
 
 
 async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: bool) -> None:
-    """Feed a reply to ``reader``. Raises a ProviderError kind.
+    """Feed a reply to ``reader``. Raises a subclass of ProviderError.
 
     ``stream`` is the requested form; the reply's own form decides.
     """

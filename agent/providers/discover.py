@@ -34,7 +34,7 @@ async def find_local_servers(timeout: float = 0.3, ports: Mapping[int, str] = PO
 async def list_models(client: HttpClient, seconds: float | None = None) -> tuple[str, ...]:
     """Return the models that the server lists. An answer that has begun may take ``seconds`` to arrive.
 
-    Raises a ProviderError kind, TimeoutError, and ConfigError if the server has no list.
+    Raises a subclass of ProviderError, TimeoutError, and ConfigError if the server has no list.
     """
     async with client.get("models") as reply, asyncio.timeout(seconds):
         body = await reply.whole()

@@ -70,7 +70,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def post(self, path: str, body: bytes) -> AsyncIterator[Reply]:
-        """Send JSON and yield the reply, which is closed at the end of the block. Raises a ProviderError kind."""
+        """Send JSON and yield the reply, which is closed at the end of the block. Raises a subclass of ProviderError."""
         async with self._open("POST", path, body) as reply:
             yield reply
 
@@ -80,7 +80,10 @@ class HttpClient:
             yield reply
 
     async def ask(self, path: str) -> ServerAnswer:
-        """GET a path and return the answer, whatever its status. Raises a ProviderError kind if the server does not answer."""
+        """GET a path and return the answer, whatever its status.
+
+        Raises a subclass of ProviderError if the server does not answer.
+        """
         client = await self._ready()
         response, asked = await self._send(
             client, client.build_request("GET", self.endpoint.url(path), headers=self._headers(None))
