@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PROGRESS = "tool-call-progress"
 BETWEEN = 0.1
-"""Minimum seconds between two events about reports."""
+"""Minimum seconds between two batches of events about reports."""
 MOST_CHARS, MOST_MESSAGE, MOST_NAME = 1 << 18, 500, 100
 """Maximum number of characters of a snapshot, of a progress message, and of an activity's name."""
 _MOST_KINDS = 200
@@ -123,7 +123,7 @@ class Reports:
         for (call_id, activity), content, reports in due:
             try:
                 self._tell(_event(call_id, activity, content, reports))
-            except Exception:  # noqa: BLE001 - a watcher's failure does not end a call either
+            except Exception:  # noqa: BLE001 - a failure to show a report must not end its call
                 _log.exception("a progress report of the call %s could not be shown", call_id)
 
 

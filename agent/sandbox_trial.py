@@ -1,4 +1,4 @@
-"""A real trial of the sandbox of this machine: what commands in it can change, read and reach."""
+"""Tests the sandbox of this machine by commands in it: what they can change, read and reach."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _END = "toolcrib: end"
 _ASK_PROXY = r'''exec 3<>"/dev/tcp/127.0.0.1/${{HTTP_PROXY##*:}}" && printf 'CONNECT {target} HTTP/1.1\r\n\r\n' >&3
 read -r -t 30 line <&3 && echo "$line"'''
 """Script that asks the proxy for a connection, and prints the first line of its answer."""
-_TMP = "/tmp"  # noqa: S108 - the sandbox's own, which is tried
+_TMP = "/tmp"  # noqa: S108 - the sandbox's own folder, which is tested
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ class SessionSnapshots:
         except SnapshotRefused as error:
             self._why_not = str(error)
         except (SnapshotFailed, OSError):  # such as too few files to import what it needs
-            return  # ``before`` raises it
+            return  # ``before`` tries again, and raises the error
         else:
             project.measure() if waits else project.begin()
 
@@ -145,7 +145,7 @@ class SessionSnapshots:
         """Take a snapshot before a call that may write. Return whether ``after`` must follow.
 
         Raises Denied if a snapshot fails. A project that can't be covered gets none: a warning is logged, and ``covers`` returns
-        False.
+        False. If a verdict has depended on ``covers``, Denied is raised in this case too.
         """
         from tools.judge.passive import may_act
 
@@ -198,9 +198,9 @@ class SessionSnapshots:
             _log.warning("the snapshot after %s could not be taken: %s", call.name, error)
 
     def begin_full_walk(self) -> None:
-        """Walk the project in the background if a call ran since the last time.
+        """Walk the project in the background if a call ran since the last walk.
 
-        This finds writes through a memory map, because no event reports them while the file is mapped.
+        This finds writes through a memory map: no event reports them while the file is mapped.
         """
         if self._has_acted and self._project is not None and not self._why_not:
             self._has_acted = False

@@ -13,7 +13,7 @@ from tools.dispatch.json_results import images_of
 
 
 class FromTool(NamedTuple):
-    """The images of one result; ``label`` precedes them if they are not part of the result."""
+    """The images of one call's result. ``label`` precedes them if they are sent outside the result."""
 
     name: str
     images: Sequence[Image]
@@ -24,7 +24,7 @@ class FromTool(NamedTuple):
 
 
 Pictured: TypeAlias = Mapping[str, FromTool]
-"""The results that have images, by call id."""
+"""The images of the results that have any, by call id."""
 
 NO_IMAGES: Pictured = {}
 
@@ -79,7 +79,7 @@ def chat_content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any
 
 
 def chat_from_tools(shown: Pictured) -> list[dict[str, Any]]:
-    """Return the content of a user message with images: tool messages have only text."""
+    """Return the content of a user message with the images of results, because tool messages have only text."""
     parts: list[dict[str, Any]] = []
     for one in shown.values():
         parts += chat_content(one.label, one.images)  # type: ignore[arg-type] # with images it is a list
@@ -90,7 +90,7 @@ def chat_from_tools(shown: Pictured) -> list[dict[str, Any]]:
 
 
 def drawn_in(texts: Iterable[Any]) -> tuple[Image, ...]:
-    """Return the images among base64 texts or ``data:`` URLs. Unknown formats stay in the native reply only."""
+    """Return the images among base64 texts or ``data:`` URLs. Unknown formats are skipped; the native reply still has them."""
     found = []
     for text in texts:
         if isinstance(text, str) and text:

@@ -43,7 +43,7 @@ def no_list(client: HttpClient) -> ConfigError:
 
 
 def described(row: Mapping[str, Any], key: str) -> ModelInfo:
-    """Return the model in a row of any list. Servers have different names for the same fields."""
+    """Return the model that a row describes, in any server's list. Servers have different names for the same fields."""
     meta = row.get("meta")
     sizes = [row.get(name) for name in _CONTEXT]
     sizes += [meta.get("n_ctx"), meta.get("n_ctx_train")] if isinstance(meta, Mapping) else []

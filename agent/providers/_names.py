@@ -106,7 +106,7 @@ def _plain(name: str) -> str:
 
 
 def wire_key(name: str, accepted: Regex[str], taken: Collection[str]) -> str:
-    """Return a name for an argument that is ``accepted`` and not taken."""
+    """Return a name for the argument ``name`` that matches ``accepted`` and is not in ``taken``."""
     plain = _OTHER.sub("_", name)
     for made in (plain, f"_{plain}", _marked(name), f"_{_marked(name)[1:]}"):
         if accepted.fullmatch(made) and made not in taken:

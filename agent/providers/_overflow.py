@@ -1,4 +1,4 @@
-"""Recognises the refusal of a conversation that is too long: by common words, or by a number, a limit and a subject."""
+"""Recognises the refusal of a conversation that is too long: by known phrases, or by words for subject and limit and a number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OUTPUT = Regex(
     r"|maximum tokens (value|you requested)",
     re.IGNORECASE,
 )
-"""Words for the length of the reply, which a shorter conversation does not change."""
+"""Words about a limit of the reply's length. A shorter conversation would not help."""
 _ABOUT_OUTPUT = Regex(r"\W{0,3}(invalid |the )?\W?max_?(\w{1,20}_)?tokens\b", re.IGNORECASE)
 _OF_REQUEST = Regex(r"\b(input|prompt|messages|requested|request has)\b", re.IGNORECASE)
 _PART = Regex(r"\b(tools?|functions?|metadata|stop|response_format)[.\[]", re.IGNORECASE)
@@ -38,7 +38,7 @@ _OTHER = Regex(
 _STRING = Regex(r"string_above_max_length|string[ _]too[ _]long", re.IGNORECASE)
 _CONTENT = Regex(r"\b(messages|input)\b(\W*\d+\W*(content|text|output|arguments)\b|[\w.\[\]]*(content|text|output)\b|['\"`]?:)")
 _LARGER = Regex(r"\btokens?\b.{0,80}\blimit:? ?(\d[\d,]*)\D{0,20}\brequested:? ?(\d[\d,]*)", re.IGNORECASE | re.DOTALL)
-"""Matches a request that alone exceeds a rate limit. The server refuses it however long the client waits."""
+"""Matches the numbers in a refusal for a rate limit. If ``requested`` exceeds ``limit``, waiting does not help."""
 _TOO_MANY = 429
 _TOO_LARGE = 413
 _NO_OVERFLOW = (401, 402, 403, 429)
@@ -48,7 +48,7 @@ def is_overflow(status: int, marks: str, said: str, *, structured: bool) -> bool
     """Return whether a server refused a conversation because it is too long.
 
     ``marks`` are the error's codes and the parameter that it names, ``said`` its text. ``structured``: they come from an error
-    object. The 413 of a proxy has none, and limits the bytes of any request.
+    object. A 413 without one comes from a proxy, which limits the bytes of a request, not the conversation.
     """
     if status == _TOO_MANY and (found := _LARGER.search(said)):
         limit, requested = (int(number.replace(",", "")) for number in found.groups())

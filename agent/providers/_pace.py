@@ -16,8 +16,8 @@ TRAILER = 3.0
 class HttpLimits:
     """Limits in seconds, in bytes of a decoded body, and in characters of its content.
 
-    ``first_byte`` is the wait for a reply to begin, and then for more of it. Comments, empty events, white space and pieces of
-    an incomplete event only keep the connection alive; they do not count as content. The default is five minutes, because a
+    ``first_byte`` limits the wait for the first content of a reply, and later for more content. Comments, empty events, white
+    space and pieces of an incomplete event do not count: they only keep the connection alive. The default is five minutes, as a
     slow machine may read a long prompt for minutes before the first token. ``between`` is the longest silence within a reply
     that has begun. Its default is the same, because some servers send nothing while they write a whole tool call. ``total``
     limits the whole reply. Its default is an hour, enough for such a slow machine to write ten thousand tokens.
@@ -28,7 +28,7 @@ class HttpLimits:
     between: float = 300.0
     max_body: int = 64 * 1024 * 1024
     max_text: int = 2_000_000
-    """Maximum characters of text, thinking and calls (some wires send each twice), several times more than any model writes.
+    """Maximum characters of text, thinking and calls (some wires send each text twice), several times more than any model writes.
 
     Pictures do not count; ``max_body`` has room for them.
     """
@@ -44,7 +44,7 @@ def no_reply(limits: HttpLimits, server: str) -> ProviderError:
 
 
 class Pace:
-    """Watches the pace of one reply of ``server``, which was asked at ``asked`` by the clock ``time``.
+    """Watches the pace of one reply of ``server``. ``asked`` is the time of the request by the clock ``time``.
 
     The reply is checked when a piece arrives: at every piece until it has begun, later a few times in ``first_byte`` seconds.
     """
@@ -68,7 +68,7 @@ class Pace:
     def record_piece(self, came: Callable[[], int]) -> None:
         """Record a piece; ``came`` counts the content that has arrived.
 
-        Raises subclasses of ProviderError that are not worth a retry: it would take as long.
+        Raises a subclass of ProviderError that is not retried: a retry would take as long.
         """
         self._now = now = self._time()
         if now < self._look:

@@ -14,7 +14,7 @@ DEMANDED = "reasoning_content"
 """The field that some servers require in each of the model's messages."""
 
 _REFUSING = ("cerebras.ai", "groq.com", "mistral.ai")
-"""Domains whose servers refuse a request with reasoning that they sent."""
+"""Domains whose servers refuse a request that contains reasoning, even their own."""
 
 _NAMED = {
     "reasoning_content": Regex(r"\breasoning[_ ]content\b"),
@@ -46,14 +46,14 @@ class ReasoningBack:
     """The fields of reasoning that go back to one server: all that a reply carried, until the server refuses one."""
 
     def __init__(self, server: str) -> None:
-        """Begin with no field omitted, or all of them for a server known to refuse them. ``server``: host and port."""
+        """Begin with no field omitted, or with all omitted if the server is known to refuse them. ``server``: host and port."""
         host = server.partition(":")[0].lower()
         is_refusing = any(host == domain or host.endswith(f".{domain}") for domain in _REFUSING)
         self._server = server
         self._omitted = set(FIELDS) if is_refusing else set()
         self.is_demanded = False
         """True if the server requires ``DEMANDED`` in each message of the model."""
-        self._may_demand = True  # only once: a server that requires and refuses it would be retried forever
+        self._may_demand = True  # only once, so that a server that requires and refuses it is not retried forever
 
     def sends(self, field: str) -> bool:
         if field == DEMANDED and self.is_demanded:
@@ -61,12 +61,14 @@ class ReasoningBack:
         return field not in self._omitted and field not in _refused.get(self._server, ())
 
     def adapt(self, said: str, replies: Collection[Collection[str]]) -> bool:
-        """Adapt to a refusal (lower case) that names a field; return False if the next request would be the same.
+        """Adapt to a refusal that names a field; return False if the next request would be the same.
+
+        ``said`` is the refusal's text in lower case.
 
         ``replies``: the fields that each message of the model carries. A server can't refuse a field that was not sent. If only
         some messages had ``DEMANDED``, the server more likely requires it in all of them, whatever the language of the refusal.
-        A field that the server refuses is remembered for all sessions. A refusal of its value, such as a signature, omits it in
-        this session only, and so does a refusal without a reason for ``reasoning_details``.
+        A field that the server refuses is remembered for all sessions. If it refuses only the field's value, such as a
+        signature, this session alone omits the field. So it does with ``reasoning_details`` after a refusal without a reason.
         """
         if replies and _EITHER.search(said):
             fresh = {field for field in FIELDS if self.sends(field) and any(field in one for one in replies)}
@@ -99,7 +101,7 @@ class DetailReader:
         self._found: list[Any] = []
         self._open: dict[int, list[_Detail]] = {}
         self.size = 0
-        """Characters of text that have arrived; each piece counts as one more."""
+        """Number of characters of text that have arrived, plus one for each piece."""
 
     def feed(self, pieces: Any) -> None:
         for piece in pieces if isinstance(pieces, list) else [pieces]:
@@ -124,7 +126,7 @@ class DetailReader:
         return self._found
 
     def _object_of(self, piece: dict[str, Any]) -> _Detail:
-        """Return the object that a piece continues: one of its index, without another type or id. Begin one if there is none."""
+        """Return the latest object of the piece's index whose type and id do not differ from the piece's, or a new object."""
         opened = self._open.setdefault(piece["index"], [])
         for detail in reversed(opened[-_SEARCHED:]):
             if all(not detail[0].get(key) or not piece.get(key) or detail[0][key] == piece[key] for key in ("type", "id")):

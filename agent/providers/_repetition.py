@@ -15,21 +15,25 @@ if TYPE_CHECKING:
 _EVERY = 8 * 1024
 """Bytes of a body between two checks of the reply's texts."""
 _GROWN, _GROWN_PIECES = 1_000, 64
-"""Characters, and pieces, that a text grows by between two checks for a short period: a loop may drift into another one."""
-_GROWN_FAR = 16 * 1024
-"""Characters between two checks for any period, and for a numbered list."""
-_NEAR, _WINDOW = 4 * 1024, 64 * 1024
-"""Characters at the end of a text that are checked, for a short period and for any."""
-_OF_WORDS, _OF_LIST, _OF_OTHERS = 20_000, 40_000, 50_000
-"""Characters that must repeat: in prose, in a numbered list of prose, and in other text. A table or a binary dump may have many
-zeros.
+"""Characters and pieces by which a text grows between two checks for a short period.
+
+The checks are this frequent because a loop may drift into another loop.
 """
+_GROWN_FAR = 16 * 1024
+"""Characters between two checks for a period of any length, and for a repeated numbered list."""
+_NEAR, _WINDOW = 4 * 1024, 64 * 1024
+"""Characters at the end of a text that are checked, for a short period and for a period of any length."""
+_OF_WORDS, _OF_LIST, _OF_OTHERS = 20_000, 40_000, 50_000
+"""Characters that must repeat in prose, in a numbered list of prose, and in other text: a table or a dump may have many zeros."""
 _TIMES, _PIECES = 4, 128
-"""Minimum number of repetitions, and of pieces that contain them: a text in a few pieces was written before it was sent."""
+"""Minimum number of repetitions, and of the pieces that they arrive in.
+
+A text that arrives in a few pieces was complete before it was sent.
+"""
 _PROBE, _PLACES = 256, 16
 _WORD = Regex(r"[^\W\d_]{3,}")
 _NUMBER = Regex(r"\b\d{1,9}[.)](?=\s)")
-"""A number of a list. A loop may count: ``1. Sorry. 2. Sorry. 3. Sorry.``"""
+"""The number of a list item. A loop may count: ``1. Sorry. 2. Sorry. 3. Sorry.``"""
 
 
 class RepetitionWatch:

@@ -13,7 +13,7 @@ from toolcrib.contract.image import Image
 
 
 class ResponsesItems(History):
-    """The conversation as items. ``stored``: the server keeps replies, so they are sent by id; else they are sent in full."""
+    """The conversation as items. ``stored``: the server keeps replies, so a request has the latest one's id and newer items."""
 
     wire = "responses"
 
@@ -24,7 +24,7 @@ class ResponsesItems(History):
         self._sent: list[bytes] = []
         self.ids: set[str] = set()  # of all calls so far
         self._open: dict[str, str] = {}  # calls without an output: their own id and their id on the wire
-        self._unreasoned: dict[int, bytes] = {}  # positions of calls without their own reasoning -> the reply's latest
+        self._unreasoned: dict[int, bytes] = {}  # position of a call without its own reasoning -> latest in its reply
         self._repeats = False
         self._called: dict[str, int] = {}  # places of calls, by their id on the wire
         self._outputs: dict[int, int] = {}  # places of calls and of their outputs
@@ -49,7 +49,7 @@ class ResponsesItems(History):
     def assistant(self, reply: Mapping[str, Any], *, recorded: bool = False) -> None:
         """Add the native form of a reply: ``{"id", "output": items}``.
 
-        A ``recorded`` one may be another server's, so its call ids are sent in the wire's form.
+        A ``recorded`` reply may be another server's, so its call ids are changed to the wire's form.
         """
         self._close_calls()
         items = self._acceptable(reply.get("output") or [])
@@ -70,7 +70,7 @@ class ResponsesItems(History):
             self.previous_id, self._known = str(reply["id"]), len(self._sent)
 
     def results(self, results: Iterable[tuple[str, str]], shown: Pictured = NO_IMAGES) -> None:
-        """Add the results of the last reply's calls, (call id, text for the model): one for each call, in the calls' order."""
+        """Add a result for each call of the last reply, in the calls' order. ``results``: call ids and texts for the model."""
         texts = dict(results)
         for call_id, on_wire in self._open.items():
             if (place := self._called.pop(on_wire, None)) is not None:
@@ -129,7 +129,10 @@ class ResponsesItems(History):
             self._sent.append(encode({"type": "function_call", "call_id": on_wire, "name": name, "arguments": arguments}))
 
     def _acceptable(self, output: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return the items that the server accepts: without unfinished reasoning, and without reasoning that it can't find."""
+        """Return the items that the server accepts.
+
+        They are without reasoning at the end, which is unfinished, and without reasoning that the server could only look up.
+        """
         items = [item for item in output if isinstance(item, dict)]
         while items and items[-1].get("type") == "reasoning":
             items.pop()
@@ -154,7 +157,10 @@ def _content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:
 
 
 def _without_id(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the item without its id: with it, the server would look up its stored item and require the reasoning before it."""
+    """Return a message or call without its id, and any other item unchanged.
+
+    With the id, the server would look up the stored item and require the reasoning before it.
+    """
     if item.get("type") == "message":
         parts = [part for part in item.get("content") or () if isinstance(part, dict)]
         return {"role": "assistant", "content": "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)}

@@ -1,7 +1,7 @@
 """Reads an OpenAI Responses reply, streamed or whole, into one ProviderTurn.
 
-Output items are kept unchanged and in order: reasoning, and results of the server's own tools (never run here), go back as they
-came. A finished item from the server takes precedence over its deltas.
+Output items are kept unchanged and in order: reasoning, and calls that the server ran itself, are sent back as they came. A
+finished item from the server takes precedence over its deltas.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _DELTAS: dict[str, _Kind] = {
 
 
 class _Item:
-    """An output item that is being received. ``seen``: on_event got a part of it. Our calls have ``call_id`` and ``shown``."""
+    """An output item that is being received. ``seen``: a part of it was passed to on_event.
+
+    A call of one of our tools has ``call_id``, and the tool's name as ``shown``.
+    """
 
     __slots__ = ("call_id", "done", "item", "parts", "seen", "shown")
 
@@ -280,7 +283,7 @@ def _native_call(item: _Item, call: ToolCall) -> dict[str, Any]:
 
 
 def _unfinished(item: _Item) -> dict[str, Any]:
-    """Return an item built from its deltas, as the server never sent it whole."""
+    """Return an item that the server never sent whole. The text of a message is that of its deltas."""
     if item.kind == "message":
         return {**item.item, "role": "assistant", "content": [{"type": "output_text", "text": item.text(), "annotations": []}]}
     return item.item

@@ -1,7 +1,7 @@
-"""Connections of httpx's clients, directly on asyncio.
+"""Connections for httpx's clients, made directly with asyncio.
 
-httpcore uses anyio, which starts and stops watching the socket for each piece that it reads: two system calls, half the cost of
-a piece of a streamed reply. HTTP itself and the reuse of connections stay with httpx and httpcore.
+httpcore uses anyio, which starts and stops watching the socket for each piece that it reads. These two system calls are half the
+cost of a piece of a streamed reply. httpx and httpcore still do the rest: HTTP, and the reuse of connections.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import httpx
 _MOST_HELD = 256 * 1024
 """Bytes that are held for a reader; above that, the server has to wait."""
 _PLAIN = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH)
-"""Errors whose system message is enough: asyncio's repeats the address."""
+"""Errors that are shown with the system's message, because asyncio's repeats the address."""
 
 
 class AsyncioTransport(httpx.AsyncHTTPTransport):
@@ -132,7 +132,7 @@ class _Incoming(asyncio.Protocol):
 
     @property
     def has_news(self) -> bool:
-        """True if a read would not wait: on an idle connection, the server has closed it or violates the protocol."""
+        """True if a read would not wait. On an idle connection, the server has then closed it, or violates the protocol."""
         return bool(self._held) or self._has_ended or self.transport.is_closing()
 
     async def read(self, most: int) -> bytes:

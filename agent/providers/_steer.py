@@ -1,4 +1,4 @@
-"""Steering of the next replies, if the server supports it: with or without calls, one tool, or JSON of a schema."""
+"""Steers the next replies, if the server supports it: no call, some call, a call of one tool, or JSON of a schema."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Steer:
     """The steering of one session's replies.
 
     ``tool_choice`` is "auto", "none", "required" or a tool's name; ``schema`` a JSON Schema for the text, or None.
-    A field that a server refuses is left out from then on; only the prompt then asks for it.
+    A field that a server refuses is left out from then on; then only the prompt steers the model.
     """
 
     def __init__(
         self, choice_fields: Callable[[str], dict[str, Any]], schema_fields: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> None:
-        """Steer nothing yet. ``choice_fields`` returns a wire's fields for a choice, ``schema_fields`` for a schema."""
+        """Begin without steering. ``choice_fields`` returns the wire's fields for a choice, ``schema_fields`` for a schema."""
         self._choice_fields = choice_fields
         self._schema_fields = schema_fields
         self._takes_choice = True
@@ -38,19 +38,19 @@ class Steer:
         return self._takes_choice and self.tool_choice not in ("auto", "none")
 
     def choice(self) -> dict[str, Any]:
-        """Return the fields about calls, for a request that has tools."""
+        """Return the fields of a request that steer calls. They may be sent only with tools."""
         if self.tool_choice == "auto" or not self._takes_choice:
             return {}
         return self._choice_fields(self.tool_choice)
 
     def format(self) -> dict[str, Any]:
-        """Return the fields about the text."""
+        """Return the fields of a request that steer the text."""
         if self.schema is None or not self._takes_schema:
             return {}
         return self._schema_fields(dict(self.schema))
 
     def adapt(self, said: str) -> bool:
-        """Leave out the field that the server refused in these words (lower case); return False if it refused another field."""
+        """Leave out the field that a refusal names; return False if it names neither. ``said``: its text, lower case."""
         if self.choice() and _CHOICE.search(said):
             self._takes_choice = False
         elif self.format() and (_SCHEMA.search(said) or "schema" in said):

@@ -1,4 +1,4 @@
-"""Finds a call that a model wrote as text although the server reads calls, at the end of a streamed reply."""
+"""Finds a call that a model wrote as text at the end of a streamed reply, though the server supports native calls."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class TextCallWatch:
     def __init__(self, tools: Sequence[Mapping[str, Any]], on_event: OnEvent) -> None:
         self._tools, self._on_event = tools, on_event
         self._text: list[str] = []
-        """All of the text, until it is read."""
+        """The text so far, until ``_read`` creates the reader."""
         self._reader: TextReader | None = None
-        self._has_calls = False  # the server's own: all text is an answer
+        self._has_calls = False  # native calls, so that all text is an answer
         self._unread = ""  # text that the reader did not show yet
-        self._ahead = 0  # number of blanks at its beginning that were shown
+        self._ahead = 0  # number of blanks at the beginning of ``_unread`` that were shown
         self._due = ""  # text that the reader showed while it held back more; emitted with the next piece
         self._lead = ""  # blanks at the beginning of the text, which the reader drops
-        self._shown = 0  # characters of the text that were shown, without these blanks
+        self._shown = 0  # characters of the text that were shown, without ``_lead``
         self._parted = False  # the reader has left text out
 
     def __call__(self, event: StreamEvent) -> None:
@@ -47,12 +47,12 @@ class TextCallWatch:
             self._feed(text)
         elif not self._has_calls and ("<" in text or "[" in text or "{" in text):
             self._read(text)
-        else:  # no call begins without these; the marks take long to load
+        else:  # no call begins without these characters; the module of the reader takes long to load
             self._text.append(text)
             self._on_event(event)
 
     def _read(self, text: str) -> None:
-        """Begin to read: the text that was shown already, and ``text``."""
+        """Create the reader, and feed it the text that was already shown, and ``text``."""
         from agent.protocols._dialects import native_reader
 
         before = "".join(self._text).lstrip()
@@ -106,9 +106,10 @@ class TextCallWatch:
         return replace(reply, content=bare) if self._ends_with_call(text, replace(reply, content=bare)) else None
 
     def _ends_with_call(self, text: str, reply: ParsedReply) -> bool:
-        """Return whether the calls end the text.
+        """Return whether the text ends with the calls.
 
-        An unreadable one must name a tool, contain no word of prose, or end with the end of an argument or of a call.
+        If some are unreadable, return instead whether they name a tool or contain no word of prose, or whether the text ends
+        with the closing tag of an argument or a call.
         """
         faulty = [call for call in reply.calls if call.fault is not None]
         if not faulty:
@@ -141,5 +142,5 @@ def advise(server: str, model: str, *, read: bool) -> None:
 
 
 def reported(call: ToolCall) -> ToolCall:
-    """Return the call. The fault of an unreadable one asks for the API's own tool calls."""
+    """Return the call. If it is unreadable, its fault also asks for the API's own tool calls."""
     return call if call.fault is None else replace(call, fault=f"{NOT_TEXT}. {call.fault}")

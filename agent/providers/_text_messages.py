@@ -45,7 +45,7 @@ class TextMessages(ChatMessages):
         return self._listed(self._as_user.get(place, one) for place, one in enumerate(self._sent))
 
     def _append(self, messages: Sequence[Mapping[str, Any]], shown: Pictured) -> None:
-        """Add messages. Images go with results in the role user, else in a message after them (004-21)."""
+        """Add messages. Images are part of the last one if its role is user, else a message after it (004-21)."""
         if shown:
             images = chat_from_tools(shown)
             *before, last = messages or [{"role": "user", "content": ""}]

@@ -22,7 +22,7 @@ _OPENED = Regex(
     r"|Here are my reasoning steps:)"
     r"(?!(?:\s|\\n)*(?:</|\[/THINK\]|<\|END_THINKING\|>))"
 )
-"""A thinking block that is opened and not closed at once; it is closed at once if thinking is off."""
+"""A thinking block that is opened and not closed at once. A template closes it at once if thinking is off."""
 
 _TAIL = 400
 """Characters at the end of a non-Jinja template that may be the beginning of a reply."""

@@ -25,8 +25,8 @@ _SIMPLE = frozenset(("type", "description", "properties", "required", "items", "
 class ToolLimits:
     """Limits of a provider for the schema of a tool's parameters.
 
-    ``keys`` matches names of properties that it accepts, None if it accepts any. ``top`` are keywords that it refuses at the top,
-    ``anywhere`` keywords that it refuses in every place.
+    ``keys`` matches the names of properties that the provider accepts; None if it accepts any. ``top`` are keywords that it
+    refuses at the top of the schema, ``anywhere`` keywords that it refuses in every place.
     """
 
     keys: Regex[str] | None = None
@@ -64,14 +64,14 @@ def simplified(functions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
         if isinstance(parameters := function.get("parameters"), Mapping):
             schema = inlined(SchemaView(parameters))
             for part in list(subschemas(schema)):
-                _simplify(part)  # type: ignore[arg-type]  # the schema was written out
+                _simplify(part)  # type: ignore[arg-type]  # ``inlined`` returns dicts
             function = {**function, "parameters": schema}
         made.append(function)
     return made
 
 
 def _simplify(part: dict[str, Json]) -> None:
-    """Remove the other keywords from a schema, in place. Each object gets properties, and each alternative a type."""
+    """Remove all keywords but ``_SIMPLE`` from a schema, in place. Add a type if it can be derived, and properties to objects."""
     if "const" in part:
         part["enum"] = [part["const"]]
     if "anyOf" not in part and "oneOf" in part:
@@ -133,7 +133,7 @@ def _wire_keys(parameters: Mapping[str, Json], limits: ToolLimits) -> dict[str, 
 def _renamed(schema: dict[str, Json], names: Mapping[str, str]) -> dict[str, Json]:
     """Rename properties in an inlined schema, in place, and return it."""
     for part in list(subschemas(schema)) if names else ():
-        assert isinstance(part, dict)  # noqa: S101 - the schema was written out
+        assert isinstance(part, dict)  # noqa: S101 - ``inlined`` returns dicts
         if isinstance(required := part.get("required"), list | tuple):
             part["required"] = [names.get(name, name) for name in required]
         for key in ("properties", "dependentRequired", "dependentSchemas"):
@@ -145,7 +145,7 @@ def _renamed(schema: dict[str, Json], names: Mapping[str, str]) -> dict[str, Jso
 def _flattened(schema: dict[str, Json], limits: ToolLimits) -> dict[str, Json]:
     """Return the schema without the keywords that are refused at the top.
 
-    Properties of alternatives become properties of the whole; the description states the alternatives if they are short.
+    Properties of alternatives become properties of the whole schema; the description states the alternatives if they are short.
     """
     options = [one for key in CHOICES if key in limits.top for one in schema.get(key) or () if isinstance(one, dict)]
     kept = {key: value for key, value in schema.items() if key not in limits.top}

@@ -1,4 +1,4 @@
-"""Variables of the environment that httpx reads: which of them it can't use, and why."""
+"""Finds the environment variable that httpx reads and can't use, and states why."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _SOCKS = ("socks5://", "socks5h://")
 
 
 def unusable_setting(error: Exception) -> str:
-    """Return a sentence about the variable that makes a client impossible: its name, its value, and what to do.
+    """Return a sentence about the variable because of which no client can be made: its name, its value, and what to do.
 
-    ``error`` is the exception of the attempt. A user name and a password in the value are not shown.
+    ``error`` is the exception of the attempt. A user name and a password in the value are not shown. If no such variable is
+    found, the sentence states the error.
     """
     if isinstance(error, OSError):
         found = _bad_file()

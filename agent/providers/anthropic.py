@@ -23,7 +23,7 @@ from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from tools.dispatch.json_results import as_json
 
 MAX_TOKENS = 16_384
-"""The wire requires a limit in each request; for a model with a lower limit it is lowered to the model's."""
+"""The default limit of a reply, because the wire requires one in each request. A model's lower limit replaces it."""
 
 _MIN_THINKING = 1024
 _LIMIT = Regex(r"max_tokens: (\d+) > (\d+)")
@@ -34,8 +34,8 @@ class AnthropicSession(HttpSession):
 
     ``records`` is a stored conversation to resume. ``max_tokens`` limits a reply; ``thinking`` is how many of these tokens the
     model may use to think, None for no thinking. ``extra`` are further fields of every request. Tools, system prompt and the last
-    user message end in cache breakpoints. A limit that the model refuses is lowered to the one that it names. All methods
-    belong to one event loop.
+    user message end in cache breakpoints. A ``max_tokens`` that the server refuses is lowered to the limit that the refusal
+    names. All methods belong to one event loop.
     """
 
     path = "messages"
@@ -55,7 +55,7 @@ class AnthropicSession(HttpSession):
         thinking: int | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """Prepare the conversation. Raises ConfigError if ``thinking`` is too small, or leaves nothing of ``max_tokens``."""
+        """Prepare the conversation. Raises ConfigError if ``thinking`` is too small, or not below ``max_tokens``."""
         super().__init__(client, model, stream=stream)
         functions, keys = fitted(map(function_of, tools), ANTHROPIC)
         self._offered = functions

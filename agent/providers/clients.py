@@ -1,4 +1,4 @@
-"""The process's httpx clients: shared by a server's sessions, few sessions to a client, over one SSL context.
+"""The process's httpx clients. A few sessions of one server share a client, and the clients share an SSL context.
 
 Building a client takes time and memory, and one client for all sessions has costs that grow with the square of their number. A
 client belongs to the event loop that it was made in, and is closed with it.
@@ -141,7 +141,7 @@ class ClientPool:
         return len(shared.users) < self._per_client
 
     async def give_back(self, user: object, shared: SharedClient) -> None:
-        """Return a client to the pool. When its last user returns it, it is closed, at once or after a while."""
+        """Return a client to the pool. A client without users is closed: after a while if the pool is held, else at once."""
         with self._lock:
             shared.users.discard(user)
             if shared.users or shared not in self._clients or shared.loop.is_closed():
@@ -168,7 +168,7 @@ class ClientPool:
         task.add_done_callback(self._closing.discard)
 
     async def _close_idle(self, shared: SharedClient) -> None:
-        """Close a client on its own loop, unless it is in use again. Until then it counts as open."""
+        """Close a client on its own loop, unless it is in use again. Only this call removes it from the pool."""
         with self._lock:
             if shared.users or shared not in self._clients:
                 return
@@ -185,7 +185,7 @@ class ClientPool:
             self._holders += 1
 
     async def release(self) -> None:
-        """Undo one ``hold``. The last one closes the unused clients."""
+        """Undo one ``hold``. The last ``release`` closes the unused clients."""
         with self._lock:
             self._holders -= 1
             if self._holders:
@@ -228,7 +228,7 @@ class ClientPool:
     def _context(self, endpoint: Endpoint) -> ssl.SSLContext:
         """Return the process's SSL context. For plain HTTP it has no certificates, and is quick to make.
 
-        A server on this machine without encryption and proxy gets a placeholder, which costs no time.
+        For plain HTTP on this machine it is a placeholder, which costs no time: no proxy is used there either.
         """
         plain = endpoint.base_url.startswith("http:")
         key: Hashable = "plain" if plain else tuple(os.environ.get(name) for name in _TLS_VARIABLES)
@@ -260,7 +260,7 @@ def _no_cookies() -> Any:
 
 
 def _may_have_proxy(endpoint: Endpoint) -> bool:
-    """Return whether the environment may set a proxy for a server, as httpx reads it; never for one on this machine."""
+    """Return whether the environment may set a proxy for a server, as httpx reads it; False for a server on this machine."""
     if endpoint.is_loopback:
         return False
     from urllib.request import getproxies
@@ -288,7 +288,7 @@ def _environment(endpoint: Endpoint) -> Hashable:
 
 
 def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    """Call ``callback`` on another thread's loop; a closed loop has closed its connections."""
+    """Call ``callback`` on another thread's loop; do nothing if the loop is closed, because then its connections are too."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(callback)
 

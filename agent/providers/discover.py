@@ -18,7 +18,7 @@ _MAX_BODY = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A model server on this machine. ``kind`` is a guess by its port; ``models`` are its models by name."""
+    """A model server on this machine. ``kind`` is a guess by its port; ``models`` are the names of its models."""
 
     base_url: str
     kind: str
@@ -58,7 +58,7 @@ async def _look(port: int, kind: str, timeout: float) -> LocalServer | None:  # 
     base_url = f"http://127.0.0.1:{port}/v1"
     client = HttpClient(Endpoint(base_url), {}, HttpLimits(timeout, timeout, timeout, _MAX_BODY))
     try:
-        # The client's limits begin with the request: loading the HTTP library may take longer than they allow.
+        # No time limit here: loading the HTTP library may take longer. The limits of the client begin with the request.
         return LocalServer(base_url, kind, await list_models(client, timeout))
     except (ProviderError, ConfigError, TimeoutError):
         return None  # no server there, or a different one

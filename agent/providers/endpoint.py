@@ -15,7 +15,7 @@ from toolcrib.contract.regex import Regex
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model of a server. ``context`` in tokens. ``tools``: native tool calls. None if the server does not report it.
+    """A model of a server. ``context`` is in tokens; ``tools``: it makes native tool calls. None: the server does not say.
 
     ``protocol`` is the text protocol of the model's chat template; ``opens_thinking``: the template opens a thinking block.
     """
@@ -35,7 +35,7 @@ _KEY = 8
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model server. ``key_env`` names the variable that holds the key. ``model`` may be "": ask the server."""
+    """A model server. ``key_env`` names the variable that holds the key. ``model`` "": the server's only model."""
 
     base_url: str
     model: str = ""
@@ -75,11 +75,13 @@ def resolve_endpoint(
     configured: Configured | None = None,
     vendor: Vendor = OPENAI,
 ) -> Endpoint | None:
-    """Return the endpoint: from the options, else the vendor's variables, else the configuration; None if none names a server.
+    """Return the endpoint: from the options, else the vendor's variables, else the configuration.
 
-    OPENAI_API_KEY goes only to OPENAI_BASE_URL's server (the vendor's if that is unset), and likewise for each vendor; another
-    server gets a key only by ``api_key_env``, or by the configuration that names that server. Raises ConfigError, with the fix,
-    for an unusable address, an empty variable, and a key that would be sent unencrypted.
+    If they name only a model, or the options only a key, the server is the vendor's. If they name nothing, return None.
+
+    OPENAI_API_KEY goes only to OPENAI_BASE_URL's server (the vendor's if that is unset), and likewise for each vendor. Another
+    server gets a key only if ``api_key_env`` names it, or if the configuration names that server and the key. Raises
+    ConfigError, with the fix, for an unusable address, an empty variable, and a key that would be sent unencrypted.
     """
     configured = configured or Configured()
     url_name, key_name = f"{vendor.prefix}_BASE_URL", f"{vendor.prefix}_API_KEY"
@@ -116,7 +118,7 @@ def resolve_endpoint(
 
 
 def read_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
-    """Return the key to send. Raises ConfigError, which never shows it, if it is empty or not a valid header value."""
+    """Return the key to send, None without ``key_env``. Raises ConfigError, without the key, if it is empty or invalid."""
     if endpoint.key_env is None:
         return None
     key = environ.get(endpoint.key_env, "").strip()
@@ -174,7 +176,7 @@ def _checked(base_url: str, source: str, vendor: Vendor) -> str:
 
 
 _PLAIN_HOST = Regex(r"(?!.*xn--)(?:[a-z0-9_-]{1,63}\.){0,9}[a-z_-][a-z0-9_-]{0,62}", re.IGNORECASE)
-"""Hosts that httpx accepts; it need not be loaded for them."""
+"""Hosts that httpx is known to accept, so that it need not be loaded to check them."""
 
 
 def _check_unusual(base_url: str, source: str) -> None:

@@ -1,4 +1,4 @@
-"""Providers by name: find the one for a server or model with its address and key, and open its session.
+"""Finds the provider for a server or a model, with its address and key, and opens its sessions.
 
 A built-in provider is a row of ``rows.PROVIDERS``; a plugin adds one with the hook register_provider. No provider is imported
 before it is opened.
@@ -26,7 +26,7 @@ Plugins: TypeAlias = Mapping[str, Callable[..., Any]]
 """Factories that plugins added, by name.
 
 Each is called with the keyword arguments model, base_url, api_key ("" for none), system, tools, records, stream and max_tokens.
-Later versions may pass more, so it takes ``**more``.
+Later versions may pass more, so each must accept ``**more``.
 """
 
 
@@ -42,7 +42,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelTarget:
-    """A provider by name, and its endpoint, None for the manual one. A plugin's endpoint may have ``base_url`` ""."""
+    """The name of a provider, and its endpoint: None for the manual provider. A plugin's endpoint may have ``base_url`` ""."""
 
     provider: str
     endpoint: Endpoint | None
@@ -82,7 +82,7 @@ def check_name(name: str, plugins: Plugins | None = None) -> None:
 
 
 def name_for_server(base_url: str, environ: Mapping[str, str]) -> str:
-    """Return the provider for a server: by its host, or by the vendor's variable that names it; else chat."""
+    """Return the provider that has the server's host, or whose vendor's variable names the server; else ``DEFAULT``."""
     host = (_host(base_url) or "").lower().rstrip(".")
     for name, provider in PROVIDERS.items():
         own = environ.get(f"{provider.vendor.prefix}_BASE_URL", "")
@@ -92,7 +92,7 @@ def name_for_server(base_url: str, environ: Mapping[str, str]) -> str:
 
 
 def name_for_model(model: str, environ: Mapping[str, str]) -> str:
-    """Return the provider of a model by its name, if its vendor's key is set; else ""."""
+    """Return the provider of a model by its name, if its vendor's key or base URL is set; else ""."""
     for name, provider in PROVIDERS.items():
         if model and model.startswith(provider.models) and _named(provider.vendor, environ):
             return name
@@ -148,13 +148,13 @@ def _name(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, 
         return name_for_server(configured.base_url, environ)
     model = wanted.model or configured.model
     found = name_for_model(model, environ)
-    if not found and not _named(OPENAI, environ):  # without any server, the error must name this vendor's key
+    if not found and not _named(OPENAI, environ):  # with no server at all, the error must name this vendor's key
         found = next((name for name, one in PROVIDERS.items() if model and model.startswith(one.models)), "")
     return found or DEFAULT
 
 
 def _is_of_another(base_url: str, standing: str, found: str) -> bool:
-    """Return whether the server belongs to another vendor than the configured provider's."""
+    """Return whether the server is of another vendor than ``standing``, the configured provider. ``found`` is the server's."""
     ours = PROVIDERS[standing].vendor if standing in PROVIDERS else None
     if found != DEFAULT:
         return PROVIDERS[found].vendor is not ours
@@ -162,9 +162,9 @@ def _is_of_another(base_url: str, standing: str, found: str) -> bool:
 
 
 def _kept_in_text(standing: str, found: str) -> str:
-    """Return ``found``, or the configured provider if it is the text variant for the same server.
+    """Return ``found``, or the configured provider ``standing`` if that makes calls in text and ``found`` is the default.
 
-    A user who chose text calls means it for every such server and model.
+    A user who configured calls in text wants them for every server and model of the default provider.
     """
     return standing if standing in PROVIDERS and PROVIDERS[standing].wire.in_text and found == DEFAULT else found
 

@@ -1,4 +1,4 @@
-"""Sends all HTTP requests to model servers, with limits of time and size. Failed requests raise kinds of ProviderError."""
+"""Sends all HTTP requests to model servers, with limits of time and size. Failed requests raise subclasses of ProviderError."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["HttpClient", "HttpLimits", "Reply", "ServerAnswer"]
 _MAX_ERROR = 64 * 1024
 _ERROR_SECONDS = 10.0
-"""Seconds to read the beginning of a body: of an error, or of any answer in ``ask``."""
+"""Seconds that it may take to read the beginning of a body: of an error, or of any answer in ``ask``."""
 _AFTER_DONE = 0.05
 
 
@@ -52,7 +52,7 @@ class HttpClient:
         limits: HttpLimits | None = None,
         pool: ClientPool | None = None,
     ) -> None:
-        """Read the key. Raises ConfigError if the endpoint's key variable is empty.
+        """Read the key. Raises ConfigError if the endpoint's key variable is empty, or does not contain a key.
 
         A session sets ``key_header`` to its wire's header for the key, and ``headers`` to more headers for each request.
         """
@@ -80,10 +80,7 @@ class HttpClient:
             yield reply
 
     async def ask(self, path: str) -> ServerAnswer:
-        """GET a path and return the answer, whatever its status.
-
-        Raises a subclass of ProviderError if the server does not answer.
-        """
+        """GET a path and return the answer, whatever its status. Raises a subclass of ProviderError if there is no answer."""
         client = await self._ready()
         response, asked = await self._send(
             client, client.build_request("GET", self.endpoint.url(path), headers=self._headers(None))

@@ -21,8 +21,8 @@ async def describe_models(client: HttpClient, provider: str, environ: Mapping[st
     """Return the models of the client's endpoint. The client's headers become those of ``provider``.
 
     ``environ`` has the key, for details that Ollama and others offer at addresses beside /v1. All details together may take
-    ``seconds``; after that, the models are returned without them. Raises a subclass of ProviderError, and ConfigError if
-    the server has no list.
+    ``seconds``; after that, the models are returned without them. Raises a subclass of ProviderError, and ConfigError if the
+    server has no list.
     """
     known = PROVIDERS[provider]
     session = load(known.wire.session)
@@ -48,8 +48,8 @@ async def _listed(client: HttpClient, environ: Mapping[str, str], seconds: float
 async def describe_model(client: HttpClient, environ: Mapping[str, str], seconds: float) -> ModelInfo:
     """Return the endpoint's model, at a server that speaks Chat Completions: at most two requests, of ``seconds`` each.
 
-    They load and change nothing. The server may accept other names than it lists. Raises a subclass of ProviderError,
-    TimeoutError, and ConfigError if the server has no list.
+    The requests load no model and change nothing. The server may accept other names than it lists. Raises a subclass of
+    ProviderError, TimeoutError, and ConfigError if the server has no list.
     """
     async with asyncio.timeout(seconds):
         rows = rows_of(await get_json(client, "models"), "data", client)
@@ -58,7 +58,7 @@ async def describe_model(client: HttpClient, environ: Mapping[str, str], seconds
     try:
         (found,) = await _with_more(client, rows, (one,), environ, seconds)
     except (BadRequest, ConfigError):
-        return one  # it has no such address
+        return one  # the server has no address for details
     return found
 
 

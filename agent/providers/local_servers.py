@@ -22,9 +22,9 @@ _AT_ONCE = 4
 
 
 async def _ollama(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
-    """POST /api/show for each model: its context, or the smaller one that its file sets.
+    """POST /api/show for each model, for its context: the one that its Modelfile sets, else the model's own.
 
-    If ``tools`` is not among the capabilities, a request with tools is refused: "does not support tools".
+    If ``tools`` is not among a model's capabilities, Ollama refuses a request with tools: "does not support tools".
     """
     gate = asyncio.Semaphore(_AT_ONCE)
 
@@ -50,7 +50,7 @@ async def _ollama(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[Mo
 async def _llama_cpp(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
     """GET /props: the context that the server was started with, and its template.
 
-    A server with several models is asked about the named one, without loading it.
+    If the caller asks about one model, the request names it, for servers with several models; the server does not load it.
     """
     path = f"props?model={quote(models[0].name, safe='')}&autoload=false" if len(models) == 1 else "props"
     body = await get_json(client, path)
@@ -73,7 +73,7 @@ async def _llama_cpp(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple
 async def _lm_studio(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
     """GET /api/v0/models: its own list, with more details.
 
-    A model that was not trained on tools may still have them: this server parses calls from any model's text.
+    A model that was not trained on tools may still call them: this server parses calls from any model's text.
     """
     told: dict[str, ModelInfo] = {}
     for row in rows_of(await get_json(client, "api/v0/models"), "data", client):
@@ -117,7 +117,7 @@ PROGRAMS = (
 
 
 def details_of(rows: Sequence[Mapping[str, Any]]) -> Details | None:
-    """Return the function that gets details of these models: found by the listed owner, else by tags in all names."""
+    """Return the function that gets details of these models: by the listed owner, else by tags in all names, else None."""
     owners = {str(row["owned_by"]) for row in rows if row.get("owned_by")}
     is_tagged = bool(owners) and all(":" in str(row.get("id")) for row in rows)
     found = sorted((one for one in PROGRAMS if one.owner in owners), key=lambda one: one.owner)

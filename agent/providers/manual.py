@@ -25,7 +25,7 @@ HELP = """No model is connected, so I can only run tools that you call:
 
 
 class ManualSession:
-    """A session without a model: a line with a call gives a turn with that call, any other line gives help."""
+    """A session without a model. A line with a call becomes a turn with that call; the answer to any other line is ``HELP``."""
 
     def __init__(self, tool_names: Collection[str]) -> None:
         self._names = tool_names
@@ -48,7 +48,10 @@ class ManualSession:
         return ProviderTurn(HELP, assistant_turn=line)
 
     def _of_unknown(self, line: str) -> ToolCall | None:
-        """Return a call for ``@nope {}``, whose result states the error: without a model it can't be prose."""
+        """Return a call for a line such as ``@nope {}``, whose result states the error; None for other lines.
+
+        There is no model for which such a line could be prose.
+        """
         line = line.strip()
         return parse_command(f"@tool {line[1:]}", self._names) if line[:1] == "@" and line[1:2].strip() else None
 

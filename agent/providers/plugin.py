@@ -1,4 +1,4 @@
-"""A plugin's provider behind a guard: its exceptions become errors that name it, and its answers are checked."""
+"""Guards a plugin's provider: turns its exceptions into errors that name the provider, and checks its turns."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PluginSession:
                 self._session.say(text)
 
     async def stream_turn(self, on_event: Callable[[StreamEvent], None]) -> ProviderTurn:
-        """Run a turn. Text that the plugin did not stream is sent in one piece."""
+        """Run a turn. If the plugin streamed no text, the turn's text is sent to ``on_event`` in one piece."""
         told = False
         ours: list[BaseException] = []
 
@@ -91,7 +91,7 @@ class PluginSession:
 
     @contextmanager
     def _named(self, ours: Sequence[BaseException] = ()) -> Iterator[None]:
-        """Raise ProviderError for an exception from a bug of the plugin. ``ours``: errors that passed through the plugin."""
+        """Raise ProviderError for an exception that is a bug of the plugin; errors in ``ours`` only pass through the plugin."""
         try:
             yield
         except ToolcribError:
@@ -106,7 +106,7 @@ class PluginSession:
 
 
 def _is_for_all(error: BaseException) -> bool:
-    """Return whether an error is Ctrl-C, GeneratorExit, or the cancellation of this very task."""
+    """Return whether an error is Ctrl-C, GeneratorExit, or the cancellation of the current task."""
     if not isinstance(error, asyncio.CancelledError):
         return isinstance(error, (KeyboardInterrupt, GeneratorExit))
     task = asyncio.current_task()
@@ -121,12 +121,12 @@ def _check(turn: object) -> None:
         raise TypeError(f"assistant_text is {type(turn.assistant_text).__name__}; it must be text, or '' for none")
     for call in turn.tool_calls:
         if not isinstance(call, ToolCall) or not isinstance(call.id, str) or not isinstance(call.name, str):
-            raise TypeError(f"tool_calls holds {call!r}; it must be a ToolCall with id and name as text")
+            raise TypeError(f"tool_calls contains {call!r}; it must be a ToolCall with id and name as text")
     for image in turn.images:
         if not isinstance(image, Image):
-            raise TypeError(f"images holds {type(image).__name__}; it must be an Image")
+            raise TypeError(f"images contains {type(image).__name__}; it must be an Image")
     if not all(isinstance(count, int) for count in turn.usage.values()):
-        raise TypeError(f"usage counts tokens: {dict(turn.usage)!r}")
+        raise TypeError(f"usage is {dict(turn.usage)!r}; it must count tokens as integers")
     try:
         json.dumps([turn.assistant_turn, [call.args for call in turn.tool_calls]], default=_mapping)
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,7 +1,7 @@
 """The providers and the wires, one row each. Everything special about a provider is in its row.
 
-A provider on an existing wire needs one row of PROVIDERS. A new wire needs its modules, with a session over ``_http_session``,
-and a row of WIRES. No wire is imported before it is opened.
+A provider on an existing wire needs one row in PROVIDERS. A new wire needs its modules, with a subclass of HttpSession, and a
+row in WIRES. No wire is imported before it is opened.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from agent.providers.vendor import OPENAI, Vendor
 from toolcrib.contract.dataclass import dataclass
 
 _EFFORTS = {"low": 2048, "medium": 8192, "high": 16_384}
-"""Thinking tokens, for wires that count them."""
+"""Thinking tokens of each level, for wires that take a number of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThinkingWish:
-    """The wanted amount of thinking: ``tokens``, and the lowest ``level`` for them. ``is_exact``: the user gave the number."""
+    """The wanted amount of thinking: ``tokens``, and the lowest ``level`` with as many. ``is_exact``: a user gave it."""
 
     tokens: int
     level: str
@@ -41,10 +41,10 @@ def _no_thinking(wish: ThinkingWish) -> dict[str, Any]:
 class Wire:
     """A form of requests and replies. ``name`` identifies its native turns in the store.
 
-    ``session`` is its subclass of HttpSession, with everything over HTTP: headers, forced calls, answers by a schema, the list
-    of models. ``reader`` turns a reply into a turn, for `toolcrib parse`. Both are written "module:Class". ``thinking`` returns
-    a session's arguments for a ThinkingWish. ``in_text``: calls are in the text, in a protocol that is named or follows from
-    the model. ``has_ids``: a reply's ``id`` identifies it at its server.
+    ``session`` is its subclass of HttpSession, which does everything over HTTP: headers, forced calls, answers of a schema, the
+    list of models. ``reader`` turns a reply into a turn, for `toolcrib parse`. Both are written "module:Class". ``thinking``
+    returns a session's arguments for a ThinkingWish. ``in_text``: calls are in the text, in a protocol that is named or
+    follows from the model. ``has_ids``: a reply's ``id`` identifies it at its server.
     """
 
     name: str
@@ -138,7 +138,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def wire_of(name: str) -> str:
-    """Return the form of a provider's native turns in the store; a plugin's provider has its own, by its name."""
+    """Return the form that a provider's native turns have in the store; for a plugin's provider, it is the provider's name."""
     return PROVIDERS[name].wire.name if name in PROVIDERS else name
 
 

@@ -3,7 +3,7 @@
 No available reader is safe enough: httpx's ``iter_lines`` (which httpx-sse used in the versions that we allow) also splits at
 U+2028, U+2029 and U+0085, which JSON text may contain; httpx-sse's own decoder is private, imports httpx, holds an event back
 while its last line ends in CR, loses the last event of a stream without a final empty line, and has no limits. The tests
-compare this reader with it.
+compare this reader with httpx-sse.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SseReader:
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max = max_event
-        self._held = bytearray()  # start of an event that may have the usual form; the fields below ignore it
+        self._held = bytearray()  # start of an event that may have the usual form; not in the fields below
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._split_character = False
         self._begun = False
@@ -52,7 +52,7 @@ class SseReader:
             text = chunk.decode()
         except UnicodeDecodeError:
             return self._cut(chunk)
-        # One event, as from servers that flush each: one line of data, with or without a name.
+        # The fast path for one event of one data line, with or without a name: many servers flush each event.
         if len(text) > self._max:
             return self._cut(chunk)
         if text[:7] == "event: ":
@@ -153,7 +153,7 @@ class SseReader:
         return text
 
     def _unify(self, text: str) -> str:
-        """Replace CR and CRLF by LF. A CR counts at once; an LF that follows it in the next chunk is dropped."""
+        """Replace CR and CRLF by LF. A CR ends a line at once; an LF that follows it in the next chunk is dropped."""
         if not text:
             return text
         if self._after_cr and text[0] == "\n":

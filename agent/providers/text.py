@@ -89,7 +89,7 @@ class TextSession(OpenAIChatSession):
         )
 
     def _without_cut(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
-        """Return the calls without the reader's fault for a cut-off reply if a fault with the server's own reason replaces it."""
+        """Return the calls. If ``_held`` has the server's reason for a cut-off reply, remove the reader's fault for it."""
         from agent.protocols._made import CUT_REPLY
 
         return calls if self._held is None else [replace(one, fault=None) if one.fault == CUT_REPLY else one for one in calls]

@@ -11,8 +11,8 @@ from toolcrib.contract.dataclass import dataclass
 class Vendor:
     """A vendor, with the variables of its server: PREFIX_BASE_URL (else ``base_url``), PREFIX_MODEL and PREFIX_API_KEY.
 
-    ``root`` is the path that each base of this wire ends in, which users may omit; "" if bases differ. ``bare`` is the path for
-    an address without one. ``more_keys`` are other variables that may hold its key. ``title`` is its display name.
+    ``root`` is the path that ends every base URL of its servers, which users may omit; "" if they differ. ``bare`` is the path
+    for a base URL without one. ``more_keys`` are other variables that may hold its key. ``title`` is its display name.
     """
 
     prefix: str
@@ -29,11 +29,11 @@ class Vendor:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The variables that may hold its key."""
+        """The variables that may contain the vendor's key."""
         return (f"{self.prefix}_API_KEY", *self.more_keys)
 
     def key_in(self, environ: Mapping[str, str]) -> str | None:
-        """Return the variable that holds its key, or None."""
+        """Return the variable that contains the vendor's key, or None."""
         return next((name for name in self.keys if environ.get(name, "").strip()), None)
 
 

@@ -4,9 +4,9 @@
         page.path       # "reference/settings/model", without an ending
         page.text       # Markdown
 
-Each kind has a module with ``pages()``; commands are the command line's, in agent/cli/command_pages.py. Tools and platforms of
-separate plugins are not included: the pages cover what toolcrib installs. ``finding`` searches them, and ``site`` lays them out
-beside the written pages of docs/.
+Each kind has a module with ``pages()``; the pages of commands are in agent/cli/command_pages.py. Tools and platforms of separate
+plugins are not included: the pages cover what toolcrib installs. ``finding`` searches the pages, and ``site`` builds a site of
+them and of the written pages in docs/.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _places() -> Mapping[str, str]:
 
 
 def _module(name: str, public: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the public items of a module, by name, and all types that its signatures may name."""
+    """Yield the name and the text of each public item of a module, and of each type alias, which signatures may use."""
     for node, doc in _documented(ast.parse(inspect.getsource(import_module(name))).body):
         match node:
             case ast.ClassDef(name=own) if own in public:

@@ -33,7 +33,7 @@ TO_DO: Mapping[str, str] = {
     "Overloaded": "Wait: toolcrib retries. To use another model meanwhile, set `model.fallback`.",
     "AuthFailed": "Put a valid key into the variable of `model.api_key_env`, or into `secrets.env` beside the configuration.",
     "ContextTooLong": "Use `/compress` in the chat, or lower `compression.threshold`; `/new` starts a new session.",
-    "BadRequest": "Read the server's message. Often the model's name is wrong, or it has no tool calls: set `model.protocol`.",
+    "BadRequest": "Read the server's message. Often the model's name is wrong, or it can't call tools: set `model.protocol`.",
     "StreamBroken": "Send the message again: the part of the reply that arrived is kept.",
     "EnvironmentFailed": "Find the problem: `toolcrib env test NAME`. A command that was running may have finished.",
     "StoreFailed": "Follow the message: free disk space, fix permissions, or run `toolcrib doctor --repair-store`.",

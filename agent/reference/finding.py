@@ -16,7 +16,7 @@ _SIGNS = Regex(r"[`\\]")
 _TREE = Regex(r"(?ms)^```\{toctree\}\n(.*?)^```$")
 _CAPTION = ":caption: "
 _LAST = {"reference/rules": 1, "changelog": 2, "adr": 2}
-"""Folders of pages that rank behind others, because their text is seldom searched for."""
+"""Folders of pages that rank behind others, because users seldom search for their text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def sections(pages: Iterable[Page]) -> Iterator[Section]:
 
 
 def listed(page: Page, titles: Mapping[str, str]) -> str:
-    """Return the page's text with its lists of subpages as plain text. ``titles``: by path."""
+    """Return the page's text with its lists of subpages as plain text. ``titles`` are the pages' titles by path."""
     folder = page.path.rpartition("/")[0]
 
     def shown(found: Match[str]) -> str:
@@ -83,10 +83,10 @@ def like(name: str, found: Sequence[Section]) -> list[str]:
 
 
 def with_words(words: Sequence[str], found: Sequence[Section]) -> list[Section]:
-    """Return the sections with all words, whole or as beginnings of words; if there are none, with the words inside others.
+    """Return the sections that have each of ``words``, whole or as the beginning of a word; if none does, anywhere in a word.
 
-    Sections with more of the words in the heading come first, whole words before others; then guides before lists of rules, and
-    past decisions last.
+    Guides come first, then lists of rules, then the changelog and past decisions. Within each group, sections with more of the
+    words in the heading come first, whole words before beginnings.
     """
     wanted = [word.lower() for word in words]
     begins = [Regex(rf"(?<![a-z0-9]){escape(word)}") for word in wanted]

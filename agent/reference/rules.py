@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _WORDS = """\
 The findings of the judge, by topic. The judge reads a command as a shell would, follows its variables, wrappers and scripts,
 and compares each program that would run with these rows. An approval of `ask` may last, `ask-once` asks every time, and
-`block` is denied despite any grant. Grants, allow-lists and `gateway.approvers` refer to the key. The examples are tests: each
+`block` is denied despite any grant. Grants, allow-lists and `gateway.approvers` name these keys. The examples are tests: each
 command under *flagged* is flagged by its row, each under *free* by no row at all. `toolcrib explain 'COMMAND'` shows how a
 command would be judged here, and who would decide."""
 

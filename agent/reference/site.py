@@ -87,8 +87,9 @@ def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
 
 
 def current(target: Path, more: Iterable[Page], tell: Callable[[], None]) -> Path:
-    """Return the first page of the site. If a page has changed, call ``tell`` and build the site first. Raises what ``build``
-    raises.
+    """Return the first page of the site. If it is missing, or a page has changed, call ``tell`` and build the site.
+
+    Raises what ``build`` raises.
     """
     more = list(more)
     digest = sha256("\0".join(page.path + page.text for page in all_pages(more)).encode()).hexdigest()

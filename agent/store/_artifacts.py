@@ -129,7 +129,7 @@ class ArtifactContents:
             return
 
         def work(connection: sqlite3.Connection) -> int:
-            # inside the write: a session that refers to this content from now on stores it again afterwards
+            # inside the write: a session that refers to a content later also stores the content after this write
             with closing(_file.open_reader(self._store.path)) as store:
                 used = {digest for (digest,) in store.execute("SELECT digest FROM artifacts")}
             gone = [(digest,) for (digest,) in connection.execute("SELECT digest FROM contents") if digest not in used]

@@ -32,8 +32,8 @@ _LEFT = 256 * 1024 * 1024
 class Backups:
     """The backups of one file: ``NAME-backup``, which becomes the older ``NAME-backup-before`` at most once a day.
 
-    A failed backup raises nothing: it is logged, and retried later. The rows of ``table`` are counted: a file without any is not
-    backed up.
+    A failed backup raises nothing: it is logged, and retried later. A file with no rows in ``table``, or with no messages in any
+    session, is not backed up.
     """
 
     def __init__(self, path: Path, table: str = "sessions") -> None:
@@ -60,7 +60,7 @@ class Backups:
             return False
 
     def make(self, connection: sqlite3.Connection) -> None:
-        """Back up the file that the connection reads, if it has any messages. Blocks while the file is copied.
+        """Back up the file that the connection reads, unless it is empty. Blocks while the file is copied.
 
         Does nothing while another thread makes a backup.
         """

@@ -1,4 +1,4 @@
-"""The journal of file changes over SQLite. A step is one row, because it is written before each change of a file."""
+"""The journal of file changes over SQLite. A step is one row, so that writing it before each change of a file is quick."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SqliteChanges:
         return replace(step, id=row, changes=with_ids(row, changes))
 
     async def forget(self, change_ids: Collection[int]) -> None:
-        """Remove changes that were not carried out. A call's step is removed with its last change."""
+        """Remove changes that were not carried out. A call's step without changes is no longer returned."""
         await self._rewrite(forgotten(change_ids))
 
     async def steps(self, session_id: str) -> Sequence[ChangeStep]:
@@ -61,7 +61,7 @@ class SqliteChanges:
         await self._access.write(lambda connection: connection.executemany("UPDATE steps SET told = 1 WHERE row = ?", numbers))
 
     async def prune(self, before: float) -> None:
-        """Delete the steps before that time (Unix seconds), except undos and redos that a model has not seen."""
+        """Delete the steps from before a time (Unix seconds), except undos and redos that the model has not seen."""
         # the newest row stays, because the next number follows it
         await self._access.run(
             "DELETE FROM steps WHERE at < ? AND (kind = 'call' OR told) AND row < (SELECT max(row) FROM steps)", (before,)

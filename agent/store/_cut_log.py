@@ -1,7 +1,7 @@
-"""Detection of a log that was emptied, cut or overwritten. The index that a killed process leaves counts the committed pages.
+"""Detects a log that was emptied, cut or overwritten: the log's index, if a killed process left it, counts the committed pages.
 
-SQLite rebuilds the index and continues with the rest of the log. After a restart of the machine the index proves nothing: either
-file may have more of the data that was not yet on the disk.
+SQLite itself rebuilds the index and continues with the rest of the log. After a restart of the machine, the index proves
+nothing: some data may not have reached the disk, and log and index need not have lost the same.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lost_pages(path: Path) -> int:
             return 0
         index = _read(shm, 2 * _COPY + 4)
         begin, size = _read(wal, _HEADER), wal.stat().st_size
-    except (OSError, AttributeError):  # the last process has closed and removed it, or there is no such clock
+    except (OSError, AttributeError):  # the last process has closed and removed the index, or there is no such clock
         return 0
     if len(index) < 2 * _COPY + 4 or index[:_COPY] != index[_COPY : 2 * _COPY] or not index[12]:
         return 0
@@ -45,7 +45,7 @@ def lost_pages(path: Path) -> int:
 
 
 def _is_ours(index: os.stat_result) -> bool:
-    """Return whether this process has the index open: closing it a second time would drop SQLite's locks on it."""
+    """Return whether this process has the index open. Then opening and closing it again would drop SQLite's locks on it."""
     for descriptor in Path("/proc/self/fd").iterdir():
         try:
             found = descriptor.stat()

@@ -30,10 +30,10 @@ class StoreDamaged(StoreFailed):
 
 
 def check_unopened(path: Path, evidence: Sequence[Path]) -> None:
-    """Raise StoreDamaged for a file that is empty or missing, or whose log was removed: SQLite would treat it as new or complete.
+    """Raise StoreDamaged if a used file is now empty or missing, or its log: SQLite would treat it as new, or as complete.
 
-    ``evidence`` are files that exist only if the store was used before, and a link to it. Raises StoreFailed if the file is
-    elsewhere and missing: its disk may not be mounted. Checks names and sizes, and opens nothing.
+    ``evidence`` are files that exist only if the store was used before, and links to it. Raises StoreFailed if the file is
+    missing, but was linked or outside the state folder: its disk may not be mounted. Checks names and sizes, and opens nothing.
     """
     _check_kind(path)
     if _placing.repaired(path).exists():
@@ -99,7 +99,7 @@ def record_use(path: Path, evidence: Sequence[Path]) -> None:
 
 
 def check_length(path: Path) -> None:
-    """Raise StoreDamaged for a log that lost committed pages. Checks only while no other process opens the file."""
+    """Raise StoreDamaged for a log that lost committed pages. Checks only if no other process has the file open."""
     wal, shm = _placing.beside(path)
     if not (wal.exists() and shm.exists()):
         return
@@ -127,7 +127,7 @@ def _is_filled(path: Path) -> bool:
 
 
 def check_log(path: Path) -> None:
-    """Do what ``check_opened`` does for a file with a log, without writing: closing it would copy a foreign log into the file.
+    """Do what ``check_opened`` does for a file with a log, on a connection that can't copy a foreign log into the file.
 
     Raises StoreFailed, and sqlite3.Error if SQLite can't read it at all.
     """
@@ -136,7 +136,7 @@ def check_log(path: Path) -> None:
         from agent.store._cut_log import is_log_header  # a start without a log does not need this module
 
         begin = b""
-        with suppress(FileNotFoundError), wal.open("rb") as log:  # its owner may have just ended
+        with suppress(FileNotFoundError), wal.open("rb") as log:  # the process that used it may have just ended
             begin = log.read(32)
         if len(begin) == 32 and not is_log_header(begin):
             raise damaged(path, [f"the header of its log {wal.name}"])
@@ -234,7 +234,7 @@ def _faults(connection: sqlite3.Connection, most: int) -> list[str]:
 
 
 def _miscounted(connection: sqlite3.Connection, most: int) -> list[str]:
-    """Return the sessions whose number of messages does not match their count: rows from another state of the file."""
+    """Return faults for sessions whose messages do not match their count: some rows are from another state of the file."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not {"sessions", "messages"} <= tables:
         return []

@@ -26,7 +26,7 @@ T = TypeVar("T")
 _LOOKS_EVERY = 60.0
 """Seconds between two checks, at writes, whether a backup is due."""
 _FORKED: list[sqlite3.Connection] = []
-"""Connections of the parent process before a fork: closing them would write to its file."""
+"""Connections from before a fork, which stay open in the new process: closing them would write to the parent's file."""
 
 
 class Access(ABC):
@@ -41,7 +41,7 @@ class Access(ABC):
 
     @abstractmethod
     async def write(self, work: Work[T]) -> T:
-        """Run ``work`` in a transaction that is on disk when this returns. No other process writes meanwhile."""
+        """Run ``work`` in a transaction that is committed when this returns. No other process writes meanwhile."""
 
     @abstractmethod
     async def read(self, work: Work[T]) -> T:
@@ -73,7 +73,7 @@ class Access(ABC):
 
 
 class OpenDatabase(Access):
-    """Access of the store that opened a database and closes it."""
+    """Access for the store that has opened the database, and must close it."""
 
     backups: Backups | None = None
 

@@ -29,8 +29,8 @@ def replace_damaged(
 ) -> tuple[Path, U, T | None] | None:
     """Replace a damaged file with a new one, or finish a repair that was interrupted. Return None if the file is sound.
 
-    ``make`` fills the new file, and receives a copy of the damaged one; ``count`` counts its contents. Return the damaged file's
-    new name, the result of ``count`` and the result of ``make``; the latter is None if a repair was only finished. Raises
+    ``make`` gets the new file and a copy of the damaged one, and fills the new file; ``count`` then counts its contents. Return
+    the damaged file's new name, the result of ``count``, and the result of ``make``, None if this only finished a repair. Raises
     StoreFailed, and then leaves everything as it was, except in the last steps: the next repair finishes those.
     """
     try:
@@ -111,7 +111,7 @@ def _drafted(descriptor: int, path: Path, make: Callable[[Path, Path], T]) -> T:
 
 @contextmanager
 def _copied(descriptor: int, path: Path, copy: Path) -> Iterator[Path]:
-    """Copy a damaged file with its log, because SQLite would write to the file itself."""
+    """Yield a copy of a damaged file and its log, because SQLite would write to the original when it opens it."""
     log, _ = _placing.beside(path)
     try:
         make_empty(copy)

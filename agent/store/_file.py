@@ -42,7 +42,7 @@ def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[P
     ``evidence`` are files that exist only if this one was used before; see check_unopened.
     """
     try:
-        if not path.parent.exists():  # it is created only for a store that was never used
+        if not path.parent.exists():  # the folder is created only for a store that was never used
             _damage.check_unopened(path, evidence)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _damage.check_length(path)

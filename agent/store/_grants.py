@@ -43,7 +43,7 @@ class SqliteGrants:
 
 
 class FencedGrants:
-    """Grants of another store, which may change only while ``access`` may write."""
+    """Grants of another store, which can be changed only while ``access`` has its lease."""
 
     def __init__(self, kept: GrantStore, access: Access) -> None:
         self._kept = kept

@@ -14,7 +14,7 @@ _NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 
 
 class SqliteLeases:
-    """Leases over SQLite. A row is never deleted, because the next token follows it."""
+    """Leases over SQLite. A row is never deleted, because the next token is one more than its token."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

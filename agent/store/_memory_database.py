@@ -56,9 +56,9 @@ class MemoryDatabase(OpenDatabase):
         return await self.read(work)
 
     async def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows.
+        """Return the rows, none before the first write.
 
-        Before the first write there are no tables, because creating them takes longer than a short command.
+        The first write creates the tables. A process that only reads is spared that: it takes longer than a short command.
         """
         return await super().rows(sql, parameters) if self._connection else []
 

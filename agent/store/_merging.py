@@ -15,8 +15,8 @@ Source: TypeAlias = Literal["file", "copy", "both"]
 _APART = ("sessions", "messages", "leases")
 """Tables that are not merged row by row.
 
-A conversation comes from one source only, because two states of it may number its messages differently. The token of a lease
-only rises.
+A conversation comes from one source only, because two states of it may number its messages differently. A lease keeps the higher
+of its two tokens.
 """
 _FOUND = (
     "SELECT s.row, s.messages, count(m.row), coalesce(max(m.seq), -1) + 1"
@@ -27,7 +27,7 @@ _FREE = (
     "SELECT CASE WHEN ? NOT IN (SELECT row FROM main.sessions) THEN ?"
     " ELSE max((SELECT max(row) FROM main.sessions), (SELECT max(row) FROM copy.sessions)) + 1 END"
 )
-"""A number for a conversation: its number in the backup, unless another conversation of the file has that number."""
+"""A number for a conversation: its number in the backup, or a new one if the file has another conversation with that number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def lay_over(connection: sqlite3.Connection, copy: Path) -> Sequence[Restored]:
         connection.execute("BEGIN")
         (others,) = connection.execute(
             "SELECT count(*) FROM main.sessions JOIN copy.sessions AS copied USING (row) WHERE sessions.id <> copied.id"
-        ).fetchone()  # the file is a new store next to the backup of another one: rows with the same number differ
+        ).fetchone()  # any: the file is a new store beside the backup of another one, so equal numbers mean different rows
         copied = connection.execute("SELECT row, id, messages FROM copy.sessions").fetchall()
         sources = {name: _settle(connection, row, name, messages) for row, name, messages in copied}
         if not others:
@@ -86,7 +86,7 @@ def _join_rows(connection: sqlite3.Connection) -> None:
 
 
 def _settle(connection: sqlite3.Connection, row: int, name: object, copied: int) -> Source:
-    """Take one conversation from the backup, unless the file has more of it. Return its source."""
+    """Take one conversation from the backup, unless the file has all of it, or more of it than the backup. Return its source."""
     number, counted, messages, end = connection.execute(_FOUND, (name,)).fetchone() or (None, 0, 0, 0)
     is_whole = messages == end == counted
     if number is not None and (messages > copied or (messages == copied and is_whole)):
@@ -98,7 +98,7 @@ def _settle(connection: sqlite3.Connection, row: int, name: object, copied: int)
 
 
 def _take(connection: sqlite3.Connection, row: int, number: int) -> None:
-    """Copy a conversation, and give it that number."""
+    """Copy the conversation ``row`` of the backup to the row ``number`` of the file."""
     connection.execute("DELETE FROM main.messages WHERE session = ?", (number,))
     connection.execute("DELETE FROM main.sessions WHERE row = ?", (number,))
     columns = [column for _, column, *_ in connection.execute("PRAGMA main.table_info(sessions)") if column != "row"]

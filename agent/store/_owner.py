@@ -24,7 +24,7 @@ def _this_process(pid: int) -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """Return whether the process of ``new_owner`` is known to have ended. For another boot or namespace that is unknown."""
+    """Return whether the process that ``new_owner`` named is known to have ended; False for another boot or namespace."""
     number, start, boot, namespace, _ = (*owner.split(":", 4), *[""] * 5)[:5]
     if not number.isdecimal() or not start or not boot or boot != alive.boot() or not namespace or namespace != _namespace():
         return False

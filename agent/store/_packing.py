@@ -52,7 +52,10 @@ _DICTIONARIES = {
     b'{"tool_name":"terminal","status":"success","data":{"output":"","exit_code":0,"cwd":""},"message":null,"suspension":null,'
     b'"views":{"model":"{\\"output\\":\\"\\",\\"exit_code\\":0}"},"failure":null}',
 }
-"""Dictionaries by the byte that names them. A dictionary that was ever used stays; references to its last bytes are shortest."""
+"""Dictionaries by the byte that names them. A dictionary that was ever used must stay.
+
+The most frequent text is at the end, because references to the last bytes are shortest.
+"""
 MESSAGE, CALL = 1, 2
 """The newest dictionaries for messages, and for calls and their results."""
 

@@ -68,7 +68,7 @@ def finish(path: Path) -> Path:
 
 
 def put_beside(path: Path, kept: Path) -> None:
-    """Move the log and the index of a damaged file beside it, away from the new file."""
+    """Move the log and the index of a damaged file to its new place ``kept``, away from the new file."""
     for now, then in zip(beside(path), beside(kept), strict=True):
         if now.exists():
             now.rename(then)

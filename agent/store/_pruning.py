@@ -60,7 +60,7 @@ _THEIRS = (
     "DELETE FROM chat_sessions WHERE session_id = ?",
     "UPDATE cron_runs SET note = '' WHERE session_id = ?",
 )
-"""Statements that delete a session's rows. The lease stays, so that its token never repeats."""
+"""Statements that delete a session, but not its calls, tickets, audit and steps. Its lease stays, so that no token repeats."""
 _ALL_THEIRS = (
     *_THEIRS,
     "DELETE FROM calls WHERE session_id = ?",

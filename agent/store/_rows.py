@@ -95,7 +95,7 @@ def _tables(connection: sqlite3.Connection) -> dict[str, _Columns]:
 
 
 def _any_text(raw: bytes) -> str:
-    """Decode any bytes so that reading continues. Invalid text can't be encoded again."""
+    """Decode any bytes, so that reading continues. ``_is_sound`` recognises invalid text, because it can't be encoded again."""
     return raw.decode("utf-8", "surrogateescape")
 
 
@@ -121,7 +121,7 @@ def _copy(target: sqlite3.Connection, table: str, columns: _Columns, row: Sequen
 
 
 def _is_sound(table: str, columns: _Columns, row: Sequence[Any]) -> bool:
-    """Return whether the contents of a row are usable. SQLite has no checksums."""
+    """Return whether the contents of a row are usable. SQLite does not detect damaged contents, because it has no checksums."""
     values, readers = dict(zip(columns, row, strict=True)), _READERS.get(table, {})
     try:
         for name, value in values.items():

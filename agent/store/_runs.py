@@ -116,7 +116,7 @@ class SqliteOrigins:
         return {plain(path): plain(source) for path, source in await self._access.rows(sql, (text(session_id),))}
 
     async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
-        """Add these bits to each path's origins, and record the copies."""
+        """Add the bits to the origins of each path, and record which paths are copies."""
         key = text(session_id)
         rows = [
             (key, text(path), origins.get(path, 0), text(copies[path]) if path in copies else None)

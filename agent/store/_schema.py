@@ -46,7 +46,7 @@ def upgrade(connection: sqlite3.Connection, path: Path, folder: Path, *, upto: i
 def check(connection: sqlite3.Connection, path: Path, newest: int) -> int:
     """Return the file's version. Raises StoreFailed for a newer one and for another program's database.
 
-    One statement reads it all, because another process may be creating the tables.
+    One statement reads all that is needed, because another process may be creating the tables.
     """
     found = connection.execute(
         "SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_master)"

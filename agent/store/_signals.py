@@ -1,4 +1,4 @@
-"""Signals between the processes that use one file: each listening process has a socket in a private folder beside it."""
+"""Signals between the processes that use one file: each listening process has a socket in a private folder beside the file."""
 
 from __future__ import annotations
 

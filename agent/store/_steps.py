@@ -18,7 +18,7 @@ _MANY = 1_000_000
 """A number that is higher than the number of changes in any step."""
 
 Ways: TypeAlias = Mapping[int, Mapping[int, "Callable[[FileChange], FileChange] | None"]]
-"""Functions by step and number: each returns the new change for the old one; None removes it."""
+"""Functions by step id and change number. Each returns the new change for the old one; None instead removes the change."""
 
 
 def numbered(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:

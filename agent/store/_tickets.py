@@ -1,4 +1,4 @@
-"""Tickets over SQLite: each is answered once, by the first process."""
+"""Tickets over SQLite: of several processes that answer a ticket, only the first settles it."""
 
 from __future__ import annotations
 

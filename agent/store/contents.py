@@ -1,7 +1,7 @@
-"""Old contents of files on disk: equal contents are stored once, and the oldest are deleted first if there are too many.
+"""Old contents of files, in a database: equal contents are stored once, and the oldest are deleted first if there are too many.
 
-They have their own database: the file of the sessions stays small, and users may delete this one. Writing a separate file for
-each would take ten times as long.
+The database is their own, so that the file of the sessions stays small and users may delete this one. Writing a separate file
+for each content would take ten times as long.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SqliteContents:
         self._synchronous = synchronous
         self._clock = clock
         self._unlooked = max_bytes
-        """Bytes stored since the last check of the total size. The first use checks it."""
+        """Bytes stored since the last check of the total size. The first ``put`` checks it too."""
         self._opened: Database | None = None
         self._lock = threading.Lock()
 
@@ -90,7 +90,7 @@ class SqliteContents:
         await self._database().write(work)
 
     async def drop(self, digests: Collection[str], before: float) -> None:
-        """Delete the contents that were last stored before that time, and free their space. Raises StoreFailed."""
+        """Delete those of the contents ``digests`` that were last stored before ``before``. Raises StoreFailed."""
         if not digests or not self._path.exists():
             return
         rows = [(digest, before) for digest in digests]

@@ -93,7 +93,7 @@ def copy_file(path: Path, connection: sqlite3.Connection) -> None:
         try:
             with closing(_damage.read_only(path)) as source:
                 source.backup(connection)
-        except sqlite3.OperationalError:  # its process was killed: SQLite would have to write to read the log
+        except sqlite3.OperationalError:  # its process was killed: to read the log, SQLite would write
             with tempfile.TemporaryDirectory() as folder:
                 copy = Path(folder) / path.name
                 for one in (path, _placing.beside(path)[0]):

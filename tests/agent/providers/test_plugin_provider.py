@@ -57,8 +57,8 @@ Turn: Any = ProviderTurn  # an alias without a type, so that the tests can make 
         (lambda tell: Turn(None), "assistant_text is NoneType"),
         (lambda tell: Turn("", [{"name": "t"}]), "must be a ToolCall"),
         (lambda tell: Turn("", assistant_turn=object()), "must be JSON, to be stored: object is not JSON"),
-        (lambda tell: Turn("", usage={"input": "many"}), "usage counts tokens"),
-        (lambda tell: Turn("", images=[b"png"]), "images holds bytes; it must be an Image"),
+        (lambda tell: Turn("", usage={"input": "many"}), "it must count tokens as integers"),
+        (lambda tell: Turn("", images=[b"png"]), "images contains bytes; it must be an Image"),
         (lambda tell: tell("text"), "on_event takes a StreamEvent, not str"),
     ],
 )

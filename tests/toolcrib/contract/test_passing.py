@@ -72,7 +72,7 @@ async def test_a_connection_that_needs_a_file_is_retried_and_says_so(no_files: N
     with pytest.raises(ConnectionFailed, match="refused"):  # loads what a request needs
         async with client.post("chat/completions", b"{}"):
             pass
-    with no_files(), pytest.raises(ConnectionFailed, match="short of files, memory or threads") as failed:
+    with no_files(), pytest.raises(ConnectionFailed, match="short of file descriptors, memory or threads") as failed:
         async with client.post("chat/completions", b"{}"):
             pass
     assert failed.value.retryable
