@@ -47,7 +47,7 @@ class Repaired:
 
 
 def examine(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FOLDER) -> None:
-    """Check the whole file, and its rows if it has all ``tables``; nothing is written.
+    """Check the whole file, and its rows if it is of the newest version of ``tables``; nothing is written.
 
     Raises StoreDamaged, and another StoreFailed if it can't be checked.
     """
@@ -63,7 +63,7 @@ def examine(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FO
 
 
 def is_damaged(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FOLDER) -> bool:
-    """Return whether the file is damaged, under the lock: another process may have repaired it.
+    """Return whether the file is damaged. The caller holds the lock: another process may just have repaired the file.
 
     Raises StoreFailed if it can't be checked.
     """

@@ -25,7 +25,7 @@ SWEEP = (
     f"SELECT pg_advisory_xact_lock({_LOCK})",
     "DELETE FROM artifact_contents WHERE NOT EXISTS (SELECT FROM artifacts WHERE artifacts.digest = artifact_contents.digest)",
 )
-"""Removes contents without a session, at the end of a transaction that deletes sessions."""
+"""Statements at the end of a transaction that deletes sessions: they remove contents that no session refers to."""
 
 
 class PostgresArtifacts:

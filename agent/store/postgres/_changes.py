@@ -1,4 +1,4 @@
-"""The journal of file changes. A step is one row, because it is written before each change of a file."""
+"""The journal of file changes. A step is one row, so that writing it before each change of a file is quick."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _JOB = f"SELECT {JOB} FROM cron_jobs"  # noqa: S608 - ours
 _RUN = f"SELECT {CRON_RUN} FROM cron_runs"  # noqa: S608 - ours
 _NEXT = "(SELECT coalesce(max(change), 0) + 1 FROM cron_jobs)"
 _ONE_BY_ONE = "SELECT pg_advisory_xact_lock(1668443758)"
-"""Users rarely change jobs. Changes are serialised, so that a reader of all changes after a number misses none."""
+"""Serialises changes of jobs, which are rare, so that a reader of all changes after a number misses none."""
 _ADD = (
     "INSERT INTO cron_jobs (id, owner, state, next_at, version, change, body)"  # noqa: S608 - ours
     f" SELECT %(id)s, %(owner)s, %(state)s, %(next_at)s::float8, 1, {_NEXT}, %(body)s WHERE %(most)s >"
@@ -40,7 +40,7 @@ _MOVE = (
     " WHERE id = %(job)s AND state = 'active' AND version = %(version)s AND next_at IS NOT DISTINCT FROM %(was)s::float8"
 )
 _LOCK = "SELECT pg_advisory_xact_lock(1668443759, hashtext(%(job)s))"
-"""Claims of one job are serialised: otherwise two runs could start without seeing each other."""
+"""Serialises the claims of one job: otherwise two runs could start without seeing each other."""
 _CLAIM = f"""
 WITH overlap AS (
   SELECT %(state)s = 'running' AND EXISTS (SELECT FROM cron_runs WHERE job_id = %(job)s AND state = 'running') AS it_is

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NOW = "coalesce(%(now)s::float8, extract(epoch FROM clock_timestamp())::float8)"
-"""The server's time in Unix seconds, so that no two clocks are compared; only tests give a clock."""
+"""The server's time in Unix seconds, so that no two clocks are compared; only tests pass their own clock."""
 CONNECTIONS = 4
 _SECONDS = 45.0
 """Seconds that an operation may take; then its connection is closed. The server's own limits are shorter."""
@@ -134,7 +134,7 @@ class PostgresDatabase:
     async def _lent(self, use: Callable[[Connection], Awaitable[T]], lease: Lease | None = None, *, patient: bool = False) -> T:
         """Call ``use`` with a connection, in the store's event loop.
 
-        Retry if the server aborted it because of another transaction.
+        Call it again if the server aborted its transaction because of another one.
         """
         import_psycopg(self.address)
         import psycopg

@@ -8,7 +8,7 @@ from toolcrib.contract.errors import StoreFailed
 LEASE_LOST = "TCLST"
 """The SQLSTATE that ``hold_lease`` raises (sql/0001_start.sql)."""
 AGAIN = frozenset(["40001", "40P01", "23505"])
-"""The server aborted the transaction because of a conflicting one. A retry sees the other's changes."""
+"""The server aborted the transaction because of a conflicting one. A retry sees the changes of the other one."""
 
 _MEANINGS = {
     "28": "refuses the login; check the user, and the password in TOOLCRIB_STORE_URL, PGPASSWORD or ~/.pgpass",

@@ -125,7 +125,7 @@ class PostgresOrigins:
         return {from_text(path): from_text(source) for path, source in rows}
 
     async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
-        """Add these bits to each path's origins, and record the copies."""
+        """Add the bits to the origins of each path, and record which paths are copies."""
         paths = sorted({*origins, *copies})  # in one order, so that two writers don't wait for each other
         await self._database.write(
             self._fence,

@@ -18,7 +18,7 @@ _LOCK = 0x74637262
 
 
 async def upgrade(connection: Connection, address: Address) -> None:
-    """Upgrade the tables to the newest version in one transaction. If they are current, the user needs no right to change them.
+    """Upgrade the tables to the newest version in one transaction. If they are current, the login needs no right to change them.
 
     Raises StoreFailed for tables of a newer version or of another program.
     """

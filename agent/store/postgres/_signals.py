@@ -36,13 +36,13 @@ class PostgresSignals:
         self._listeners: dict[object, Heard] = {}
         self._lock = threading.Lock()
         self._task: asyncio.Task[None] | None = None
-        """A task of the store's event loop, like the event below."""
+        """A task of the store's event loop, in which ``_hears`` is used too."""
         self._hears = asyncio.Event()
 
     async def send(self, topic: str) -> None:
         """Send a signal to the listeners in all processes that use this database. Raises nothing: a signal may be lost.
 
-        It waits for a listener of this process that is still connecting.
+        If a listener of this process is still connecting, wait up to two seconds for it.
         """
         try:
             await self._database.loop.run(lambda: self._send(to_text(topic)))

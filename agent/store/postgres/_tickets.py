@@ -1,4 +1,4 @@
-"""Tickets: each is answered once, by the first process. An overdue ticket is returned as expired, and rejects answers."""
+"""Tickets: only the first process that answers one settles it. An overdue ticket is returned as expired, and rejects answers."""
 
 from __future__ import annotations
 

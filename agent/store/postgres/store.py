@@ -1,4 +1,4 @@
-"""The complete store."""
+"""The complete store on a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _View:
-    """The store as seen by a session whose writes carry a lease; without a fence, as seen by all callers."""
+    """The store as seen by a session whose writes carry a lease; without a fence, as seen by other callers."""
 
     def __init__(self, database: PostgresDatabase, signals: PostgresSignals, fence: Fence | None) -> None:
         self._database = database

@@ -1,8 +1,8 @@
 """Words of messages and of queries, and their positions in a text.
 
 The words of an index are letters and digits. Scripts without blanks between words are split at every character: Chinese, Japanese
-and Korean. ``readFile`` is a word, followed by its parts. A query is split in the same way, and its pieces are searched for as a
-phrase, which finds the whole and each part of it.
+and Korean. ``readFile`` becomes three words: readfile, read, file. A query is split in the same way, and its words are searched
+for as a phrase. So ``readFile`` is found both as a whole and by its parts.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from toolcrib.contract.regex import Regex
 from toolcrib.contract.search import SearchRefused
 
 MOST_CHARS = 50_000
-"""Maximum characters of a message that are indexed. Of a longer text: four fifths from its beginning, one fifth from its end."""
+"""Maximum characters of a message that are indexed: from a longer text, four fifths at its beginning and one fifth at its end."""
 SNIPPET_CHARS = 240
 _LONGEST = 64
 """Maximum letters of a word that are indexed: encoded images and keys would otherwise fill the index."""
 _BEFORE = 80
 """Maximum number of characters of a snippet before the match."""
 _ASIDE = 40
-"""Maximum number of characters of a snippet around adjacent matches."""
+"""Number of characters of a snippet that are reserved for the text around its matches."""
 _MOST_MATCHES = 1_000
 _MOST_TERMS = 32
 _MARKED_WORDS = 32
@@ -254,5 +254,5 @@ _ACCENTS: Mapping[str, str] = {
 
 
 def like(char: str) -> str:
-    """Return a pattern of a letter, with an accent or without."""
+    """Return a pattern that matches a letter with an accent and without."""
     return f"[{char}{_ACCENTS[char]}]" if char in _ACCENTS else re.escape(char)
