@@ -74,8 +74,9 @@ def get_tool_definitions(
     """Return schemas in OpenAI's form, for a model (003-13, 003-14).
 
     They are those of ``enabled_toolsets`` if given, else all, except those of ``disabled_toolsets``. Tools that cannot work here
-    are left out; unless ``quiet_mode``, they are logged with the reason. Shared and read-only: change a ``copy.deepcopy``. Tools
-    of plugins are included after ``load_plugins``. Raises ToolsetError for an unknown toolset.
+    are left out. Unless ``quiet_mode``, the names of the returned tools are logged. The schemas are shared and read-only; to
+    change one, make a ``copy.deepcopy``. Tools of plugins are included after ``load_plugins``. Raises ToolsetError for an
+    unknown toolset.
     """
     definitions = registry.get_definitions(_wanted(enabled_toolsets, disabled_toolsets))
     if not quiet_mode and _log.isEnabledFor(logging.INFO):
@@ -155,7 +156,7 @@ def _first_call(name: str, args: Any, **extra: Any) -> str:
 
 
 def new_dispatcher(gate: ApprovalGate | None = None, tools: ToolRegistry = registry) -> Dispatcher:
-    """Return a dispatcher for ``tools`` with its approval gate (by default one that remembers in memory only)."""
+    """Return a dispatcher for ``tools`` with its approval gate (by default one that keeps grants in memory only)."""
     from tools.dispatch.pipeline import Dispatcher
 
     return Dispatcher(tools, new_hooks(gate or _new_gate(own_paths())))
@@ -223,7 +224,7 @@ def load_plugins(config: Config | None = None) -> list[PluginInfo]:
     ConfigError.
     """
     global _plugins
-    from agent.plugin_host.process_plugins import ProcessPlugins  # upwards: tests/house/test_layers.py explains it
+    from agent.plugin_host.process_plugins import ProcessPlugins  # an upper layer: see tests/house/test_layers.py
 
     with _plugins_lock:
         plugins = _plugins = _plugins or ProcessPlugins(_process_dispatcher(), catalog)

@@ -235,7 +235,7 @@ async def _shown(work: Coroutine[Any, Any, None], ctx: ToolCallContext, progress
         raise
     task.result()
     if has_waited:
-        ctx.report_progress(ProgressStatus.RUNNING, "the snapshot is taken")
+        ctx.report_progress(ProgressStatus.RUNNING, "the snapshot has been taken")
 
 
 def command_in(call: ToolCall) -> str:

@@ -61,7 +61,7 @@ class NothingToUndoError(ToolcribError):
 
 @dataclass(frozen=True, slots=True)
 class UndoRequest:
-    """A user's request. ``id`` is a turn's number, or a call's id or the beginning or end of one; "" means the last."""
+    """A user's request. ``id`` is a turn's number, or the id of a call, its beginning or its end; "" means the last one."""
 
     what: What = "turn"
     id: str = ""
@@ -74,7 +74,8 @@ class UndoRequest:
 class UndoPlan:
     """Preview of an undo. ``steps`` are the undone steps.
 
-    ``others`` names calls of their turn whose effects stay. ``since`` names such calls of later turns without recorded changes.
+    ``others`` names calls of the same turn whose effects stay. ``since`` names such calls of later turns that have no recorded
+    changes.
     """
 
     wanted: UndoRequest
@@ -251,7 +252,7 @@ class Undo:
         entry, args = self._registry.get(call["name"]), call.get("args")
         if entry is None:
             return False
-        # A recorded edit has its own step; without a step it replaced nothing.
+        # An edit that replaced a file is recorded as a step, and is undone with it.
         if entry.kind == "read" or entry.changes in ("nothing", "kept"):
             return True
         if entry.changes != "command" or not isinstance(args, Mapping):

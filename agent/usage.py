@@ -41,7 +41,7 @@ class UsageTotal:
 
     @property
     def tokens(self) -> int:
-        """Tokens in and out."""
+        """The sum of input and output tokens."""
         return self.input + self.output
 
     def add(self, one: UsageSum) -> None:

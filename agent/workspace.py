@@ -80,7 +80,7 @@ class Workspace:
     def setting(self) -> Setting:
         """The setting for judging calls; it is replaced when more files must be protected."""
         if self._judged_by is not self._setup.setting:
-            self._judged_by, self._harmless = self._setup.setting, Harmless()  # a harmless command may now use a protected file
+            self._judged_by, self._harmless = self._setup.setting, Harmless()  # a command may now use a protected file
         return self._judged_by
 
     @property
@@ -193,7 +193,7 @@ class Workspace:
         return self._crib.workspace(folder)
 
     def workspace_of(self, info: SessionInfo) -> Workspace:
-        """Return the workspace of a stored session, from whichever folder it is resumed."""
+        """Return the workspace of a stored session, whichever folder it is resumed from."""
         folder = Path(info.place.get(PROJECT, "") or self.project_dir)
         return self if folder == self.project_dir or not folder.is_dir() else self.beside(folder)
 
@@ -366,7 +366,7 @@ class Workspace:
         return await delete_sessions(self.store, self._keeps, session_ids)
 
     def open_environment(self, info: SessionInfo, backend: str = "") -> Environment:
-        """Open the environment of a stored session, or the named backend; the caller closes it.
+        """Open the environment of a stored session, or one in the named ``backend``; the caller closes it.
 
         Raises EnvironmentFailed, ConfigError, and ToolcribError for the reasons of ``open``.
         """

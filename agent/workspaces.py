@@ -49,7 +49,7 @@ class Setup:
         """Raise ConfigError for invalid operator's rules, and for two backends with one name."""
         self.config = config
         self.windows_learned: dict[tuple[str, str], int] = {}
-        """Context windows estimated from refusals, by base_url and name, if no server reported one."""
+        """Context windows estimated from refusals, by base_url and model name, for servers that report none."""
         self.catalog = ToolsetCatalog(crib.registry)
         for name, bundle in config.toolsets.custom.items():
             definition = {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes}

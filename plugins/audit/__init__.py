@@ -71,7 +71,7 @@ class Audit:
             return None
         if self._write("wanted", ctx.run_identity, **self._of(call)):
             return None
-        return Block(f"The audit log is required but can't be written ({self._problem}); no call that acts runs until it can.")
+        return Block(f"The audit log is required but can't be written ({self._problem}); calls that act are denied until it can.")
 
     @_hookimpl
     def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:

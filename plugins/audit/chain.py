@@ -23,7 +23,7 @@ TORN = "torn"
 
 
 class Broken(Exception):
-    """The end of the file is not the data that was written last."""
+    """The file does not end with the data that was written last."""
 
 
 class Chain:

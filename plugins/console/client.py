@@ -65,7 +65,7 @@ async def _talk(args: argparse.Namespace) -> int:
 
 
 async def _both(link: GatewayLink, screen: ConsoleScreen, lines: PlainLines | PromptLines) -> int:
-    """Show what the gateway sends and send what the user types, until one of them ends."""
+    """Show what the gateway sends and send what the user types, until the connection or the input ends."""
     shown = asyncio.create_task(link.run())
     typed = asyncio.create_task(_type(link, screen, lines))
     done, left = await asyncio.wait([shown, typed], return_when=asyncio.FIRST_COMPLETED)

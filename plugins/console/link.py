@@ -1,4 +1,4 @@
-"""The connection of ``toolcrib console`` to the gateway. It is made again after a loss."""
+"""The connection of ``toolcrib console`` to the gateway, which can be reopened after a loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 
 
 class GatewayLink:
-    """A connection with a chat's lines. With ``lasts`` it reconnects, and resends messages that the gateway did not take."""
+    """A connection for one chat. With ``lasts`` it reconnects, and sends messages again that the gateway did not take."""
 
     def __init__(self, path: Path, chat: str, screen: ConsoleScreen, *, lasts: bool) -> None:
         self._path = path
@@ -40,7 +40,7 @@ class GatewayLink:
 
     @property
     def is_connected(self) -> bool:
-        """True while the gateway can be reached."""
+        """True while the connection is open."""
         return self._writer is not None
 
     async def connect(self) -> None:
@@ -62,7 +62,7 @@ class GatewayLink:
 
     @property
     def is_outside(self) -> bool:
-        """True if the gateway is proven to run outside of all sessions, so that no session's command impersonates it."""
+        """True if the gateway is proven to run outside of all sessions, so it is not a session's command that poses as one."""
         if self._writer is None:
             return False
         link: socket.socket = self._writer.get_extra_info("socket")
@@ -88,7 +88,7 @@ class GatewayLink:
         self.send(id=number, text=text, reply_to=reply_to)
 
     async def drain(self) -> None:
-        """If the gateway is connected, wait until it reads."""
+        """If the gateway is connected, wait while too much is unsent."""
         if self._writer is not None:
             with contextlib.suppress(ConnectionError):
                 await self._writer.drain()
@@ -116,7 +116,7 @@ class GatewayLink:
             self._screen.line("(connected again: type :unlock before you decide)")
 
     async def close(self) -> None:
-        """Disconnect after the last message was taken, and report the messages that were not."""
+        """Disconnect when the gateway has taken the last message, or after a few seconds."""
         if self._sent and self.is_connected:  # the gateway can check the sender only while this process runs
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_taken.wait(), _TAKEN_SECONDS)

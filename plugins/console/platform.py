@@ -243,7 +243,7 @@ class ConsolePlatform:
             terminal.write_line(taken=given)
 
     async def _until_taken(self, message: Inbound, terminal: ConsoleConnection) -> str:
-        """Offer a message until it is stored, and return the result. Later lines wait."""
+        """Offer a message to the gateway, again after each StoreFailed, and return the result. Later lines wait."""
         pause = 0.0
         while True:
             try:

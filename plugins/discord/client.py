@@ -72,7 +72,7 @@ class DiscordClient(discord.Client):
             handler(*args)
 
     async def receive(self) -> None:
-        """Receive over one connection until it is lost; the next call resumes there. Raises one of LOST if it failed."""
+        """Receive over one connection until it is lost; the next call resumes its session. Raises one of LOST."""
         begun, resumes, is_open = time.monotonic(), True, False
         try:
             self.ws = await asyncio.wait_for(DiscordWebSocket.from_client(self, **self._way), _CONNECT_SECONDS)

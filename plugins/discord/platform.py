@@ -235,7 +235,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         return message_id
 
     async def _note(self, out: Outbound) -> str:
-        """Return the id of the channel's newest message: the next one will follow it."""
+        """Return the id of the channel's newest message. The message that is sent next will follow it."""
         channel = self._channel(out.chat)
         if channel.id not in self._last:
             newest = [message.id async for message in channel.history(limit=1)]

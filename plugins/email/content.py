@@ -1,4 +1,4 @@
-"""Content of a mail: its text without quotations, its files, and their positions. A mail may be built to overload a reader."""
+"""Content of a mail: its text without quotations, its files, and their positions. A mail may be crafted to overload us."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def is_file(part: Message) -> bool:
 
 
 def name_of(part: Message) -> str:
-    """Return the file name of a part, or "" for none."""
+    """Return the file name of a part: "" for none, "file" for an unreadable one."""
     try:
         return decoded(part.get_filename() or "")[:200]
     except (ValueError, LookupError, HeaderParseError):

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class MailboxFailed(ToolcribError):
-    """The mailbox can't be used now. The message contains no text of the server, which may repeat people's text."""
+    """The mailbox can't be used now. The message contains no text of the server, which may repeat what people wrote."""
 
 
 class MailRefused(MailboxFailed):
@@ -62,8 +62,9 @@ class ImapMailbox:
         self.validity = self.next_uid = 0
 
     async def _answer(self, command: Awaitable[T]) -> T:
-        """Return the result of a command. Raises MailboxFailed if the connection ends, because the library would wait for its
-        timeout, and ConfigError for a fault of the certificate.
+        """Return the result of a command. Raises MailboxFailed, and ConfigError for a fault of the certificate.
+
+        If the connection ends, this raises at once; the library would wait for its timeout.
         """
         from aioimaplib import AioImapException
 

@@ -1,7 +1,7 @@
-"""Links that decide a question: signed, for one user and one question, usable once. Opening a link decides nothing.
+"""Links to a page that decides a question: signed, for one user and one question, usable once.
 
-The question of a link is in its own file until the link is used or expires. Programs that follow links in mail only see the
-question; only the form on the page decides it.
+The question of a link is in its own file until the link is used or expires. Opening a link only shows the question, as programs
+do that follow links in mail. The form on the page decides it.
 """
 
 from __future__ import annotations

@@ -39,7 +39,10 @@ _HIDDEN = Regex(
 )
 _TINY = Regex(r"[\"';\s]font-size\s*:\s*0(?:\.0*)?(?![.\d])", 2)
 _INLINE = ("span", "font", "p", "a", "b", "i", "u", "em", "strong", "small")
-"""Elements that contain text directly. Templates set a font size of 0 on containers, whose children set their own size."""
+"""Elements that contain text directly: a font size of 0 hides them.
+
+Other elements are containers. Templates set a font size of 0 on these, and their children set their own size.
+"""
 _ALONE = ("br", "hr", "img", "input", "meta", "link", "wbr", "col")
 _ENDED_BY_THEMSELVES = ("p", "li", "td", "th", "tr", "option")
 _CSS_COMMENT = Regex(r"/\*[^*]{0,200}\*/")

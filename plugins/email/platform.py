@@ -67,7 +67,7 @@ class EmailPlatform:
         """The UIDVALIDITY and UID of the last mail that was taken, and its time."""
         self._times: Recent[str, deque[float]] = Recent(1_000)
         self._last: Recent[str, str] = Recent(1_000)
-        """Ids of the last mail of each chat: replies in the chat answer it."""
+        """The id of the last mail of each chat: the bot's next mail in the chat is a reply to it."""
         self._refused: Recent[int, int] = Recent(100)
         """Number of times that the server did not deliver a mail, by its UID."""
         self._tasks: list[asyncio.Task[None]] = []

@@ -461,7 +461,7 @@ def test_a_call_that_waits_for_the_first_snapshot_shows_how_far_it_is(opened: Op
     _run(person, "rm src/b.py")
     messages = [one["message"] for one in shown if isinstance(one, dict) and "message" in one]
     assert messages[0].startswith("waits for a snapshot of the project: ")
-    assert messages[-1] == "the snapshot is taken"
+    assert messages[-1] == "the snapshot has been taken"
 
 
 def test_what_is_not_covered_is_said_once(
