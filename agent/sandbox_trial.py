@@ -92,7 +92,7 @@ async def _masked(environment: Environment, held: Containment, own: Sequence[str
     what = "keys can't be read"
     keys = keys_of(held, own)
     if not keys:
-        return SandboxTrial(what, untried="no such key here")
+        return SandboxTrial(what, untried="this machine has no such files")
     return SandboxTrial(f"{what}: {', '.join(Path(path).name for path in keys)}", await _seen(environment, keys))
 
 

@@ -393,7 +393,7 @@ class _LateUndo:
         self._log: UndoLog | None = None
 
     def changing(self, ctx: ToolCallContext, paths: Sequence[str]) -> AbstractAsyncContextManager[Keeping]:
-        """Keep these files as UndoLog.changing does."""
+        """Keep the old contents of these files, as UndoLog.changing does."""
         self._log = self._log or self._open()
         self._log.turn = self.turn
         return self._log.changing(ctx, paths)

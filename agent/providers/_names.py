@@ -1,4 +1,4 @@
-"""Names of tools and of their arguments on the wire, and back: wires accept only some characters, and at most 64."""
+"""Names of tools and of their arguments on the wire, and back: wires accept only some characters, at most 64 of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognises the refusal of a conversation that is too long: by known phrases, or by words for subject and limit and a number."""
+"""Recognises refusals of a conversation as too long: by known phrases, or by words for a subject and a limit, with a number."""
 
 from __future__ import annotations
 

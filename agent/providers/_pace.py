@@ -46,7 +46,8 @@ def no_reply(limits: HttpLimits, server: str) -> ProviderError:
 class Pace:
     """Watches the pace of one reply of ``server``. ``asked`` is the time of the request by the clock ``time``.
 
-    The reply is checked when a piece arrives: at every piece until it has begun, later a few times in ``first_byte`` seconds.
+    The reply is checked when a piece arrives: at every piece until the reply has begun, later a few times in ``first_byte``
+    seconds.
     """
 
     def __init__(self, limits: HttpLimits, server: str, asked: float, time: Callable[[], float]) -> None:

@@ -36,7 +36,7 @@ _Detail: TypeAlias = tuple[dict[str, Any], dict[str, list[str]]]
 
 _TEXTS = ("text", "summary", "data")
 _SEARCHED = 16
-"""Number of the latest objects of one index that a piece may continue."""
+"""A piece may continue one of this many latest objects of its index."""
 
 _refused: dict[str, set[str]] = {}
 """The fields that each server, by host and port, refused in this process."""

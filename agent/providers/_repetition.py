@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _EVERY = 8 * 1024
 """Bytes of a body between two checks of the reply's texts."""
 _GROWN, _GROWN_PIECES = 1_000, 64
-"""Characters and pieces by which a text grows between two checks for a short period.
+"""Characters and pieces that a text must grow by before the next check for a short period.
 
 The checks are this frequent because a loop may drift into another loop.
 """
@@ -66,7 +66,7 @@ class TextEnd:
 
     def _begin(self, parts: Sequence[str]) -> None:
         self._parts = parts
-        self._read = 0  # pieces whose text is in ``_blocks``
+        self._read = 0  # number of pieces whose text is in ``_blocks``
         self._blocks: deque[str] = deque()
         self._size = self._grown = 0
         self._near = ""

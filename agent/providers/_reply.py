@@ -15,7 +15,7 @@ from toolcrib.contract.errors import StreamBroken
 async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: bool) -> None:
     """Feed a reply to ``reader``. Raises a subclass of ProviderError.
 
-    ``stream``: a stream was requested. A stream or a whole body is recognized even if the other form was requested.
+    ``stream``: a stream was requested. A reply in the other form is read too.
     """
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind.endswith("json") or (not stream and kind != "text/event-stream"):

@@ -24,12 +24,12 @@ class ResponsesItems(History):
         self._sent: list[bytes] = []
         self.ids: set[str] = set()  # of all calls so far
         self._open: dict[str, str] = {}  # calls without an output: their own id and their id on the wire
-        self._unreasoned: dict[int, bytes] = {}  # position of a call without its own reasoning -> latest in its reply
+        self._unreasoned: dict[int, bytes] = {}  # call without its own reasoning (position) -> its reply's latest
         self._repeats = False
-        self._called: dict[str, int] = {}  # places of calls, by their id on the wire
-        self._outputs: dict[int, int] = {}  # places of calls and of their outputs
+        self._called: dict[str, int] = {}  # positions of calls, by their id on the wire
+        self._outputs: dict[int, int] = {}  # position of a call -> position of its output
         self._pairs = False
-        self._known = 0  # items up to and including the reply that previous_id names
+        self._known = 0  # number of items, up to the end of the reply ``previous_id``
         self.previous_id = ""
 
     @property
@@ -37,7 +37,7 @@ class ResponsesItems(History):
         return "\n\n".join(self._system)
 
     def system(self, text: str) -> None:
-        """Set the instructions at the beginning; later, add a message."""
+        """Add to the instructions before the first item; after that, add a system message."""
         if self._sent:
             self._say("system", text)
         else:

@@ -23,7 +23,7 @@ _PLAIN = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH)
 
 
 class AsyncioTransport(httpx.AsyncHTTPTransport):
-    """httpx's own transport for connections without a proxy, on asyncio."""
+    """httpx's transport for connections without a proxy, which are made with asyncio."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._pool = httpcore.AsyncConnectionPool(  # with httpx's limits

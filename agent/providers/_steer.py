@@ -1,4 +1,4 @@
-"""Steers the next replies, if the server supports it: no call, some call, a call of one tool, or JSON of a schema."""
+"""Steers the next replies, if the server supports it: no call, some call, a call of one tool, or JSON that matches a schema."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Steer:
 
     @property
     def forces(self) -> bool:
-        """Return whether a call is required."""
+        """True if the next reply must contain a call."""
         return self._takes_choice and self.tool_choice not in ("auto", "none")
 
     def choice(self) -> dict[str, Any]:
@@ -50,7 +50,10 @@ class Steer:
         return self._schema_fields(dict(self.schema))
 
     def adapt(self, said: str) -> bool:
-        """Leave out the field that a refusal names; return False if it names neither. ``said``: its text, lower case."""
+        """Leave out the field that a refusal names, for calls or for text; return False if it names neither.
+
+        ``said`` is the refusal's text in lower case.
+        """
         if self.choice() and _CHOICE.search(said):
             self._takes_choice = False
         elif self.format() and (_SCHEMA.search(said) or "schema" in said):

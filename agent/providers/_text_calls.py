@@ -14,7 +14,7 @@ from toolcrib.contract.types import ToolCall
 
 _log = logging.getLogger(__name__)
 _WORD = Regex(r"(?:^|\s)[A-Za-z]{2,}(?:\s|$)")
-"""A word of prose: after a mark without a tool's name, it shows that the text only mentions the mark."""
+"""A word of prose. After the mark of a call that no tool's name follows, it shows that the text only mentions the mark."""
 _CALL_END = Regex(r"\n</(?:\w+:)?(?:tool_(?:calls?|result|response)|function_calls?|param(?:eter)?|arg_value)>\Z")
 NOT_TEXT = "it was written as text, but tools are called by the API's own tool calls; make such a call"
 _GOOD_ENDS = ("stop", "tool_calls", "")
@@ -93,7 +93,7 @@ class TextCallWatch:
             self._lead = ""
 
     def finish(self, turn: ProviderTurn) -> ParsedReply | None:
-        """Return the reply with the calls in its text; None if the text is an answer. ``accept`` or ``release`` follows."""
+        """Return the reply with the calls in its text; None if the text is an answer. Then call ``accept`` or ``release``."""
         if self._reader is None or turn.tool_calls or turn.finish not in _GOOD_ENDS:
             return None
         reply = self._reader.finish()

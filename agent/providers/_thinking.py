@@ -1,4 +1,4 @@
-"""Guesses, before a model's first reply as text, whether its prompt opens a thinking block that the reply only closes."""
+"""Guesses, before the first reply in a text protocol, whether the prompt opens a thinking block that the reply only closes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FAMILIES = Regex(
     r"|step-?3\.[5-9]|(?<![a-z0-9])ring-",
     re.IGNORECASE,
 )
-"""Models whose templates open a thinking block, by the names that makers and publishers of variants use."""
+"""Parts of names of models whose templates open a thinking block, as their makers and the publishers of variants write them."""
 
 _NOT_THINKING = Regex(r"(non?|without)[-_.]?(think|reason)", re.IGNORECASE)
 

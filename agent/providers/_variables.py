@@ -11,7 +11,7 @@ _SOCKS = ("socks5://", "socks5h://")
 
 
 def unusable_setting(error: Exception) -> str:
-    """Return a sentence about the variable because of which no client can be made: its name, its value, and what to do.
+    """Return a sentence about the variable that prevents making a client: its name, its value, and what to do.
 
     ``error`` is the exception of the attempt. A user name and a password in the value are not shown. If no such variable is
     found, the sentence states the error.

@@ -15,7 +15,7 @@ from toolcrib.contract.regex import Regex
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model of a server. ``context`` is in tokens; ``tools``: it makes native tool calls. None: the server does not say.
+    """A model of a server. ``context`` is in tokens; ``tools``: it makes native calls; None if the server reports neither.
 
     ``protocol`` is the text protocol of the model's chat template; ``opens_thinking``: the template opens a thinking block.
     """

@@ -17,7 +17,7 @@ from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ConfigError, ProviderError
 
 _DETAILS = 40
-"""Number of models that are queried one by one, if the server has no list with their details."""
+"""Maximum number of models that are queried one by one, if the server has no list with their details."""
 _AT_ONCE = 4
 
 

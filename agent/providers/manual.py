@@ -50,7 +50,7 @@ class ManualSession:
     def _of_unknown(self, line: str) -> ToolCall | None:
         """Return a call for a line such as ``@nope {}``, whose result states the error; None for other lines.
 
-        There is no model for which such a line could be prose.
+        Such a line is never prose, because no model would read it.
         """
         line = line.strip()
         return parse_command(f"@tool {line[1:]}", self._names) if line[:1] == "@" and line[1:2].strip() else None

@@ -41,10 +41,10 @@ def _no_thinking(wish: ThinkingWish) -> dict[str, Any]:
 class Wire:
     """A form of requests and replies. ``name`` identifies its native turns in the store.
 
-    ``session`` is its subclass of HttpSession, which does everything over HTTP: headers, forced calls, answers of a schema, the
-    list of models. ``reader`` turns a reply into a turn, for `toolcrib parse`. Both are written "module:Class". ``thinking``
-    returns a session's arguments for a ThinkingWish. ``in_text``: calls are in the text, in a protocol that is named or
-    follows from the model. ``has_ids``: a reply's ``id`` identifies it at its server.
+    ``session`` is its subclass of HttpSession, which does everything over HTTP: headers, forced calls, answers that match a
+    schema, the list of models. ``reader`` turns a reply into a turn, for `toolcrib parse`. Both are written "module:Class".
+    ``thinking`` returns a session's arguments for a ThinkingWish. ``in_text``: calls are in the text, in a protocol that is
+    named or follows from the model. ``has_ids``: a reply's ``id`` identifies it at its server.
     """
 
     name: str

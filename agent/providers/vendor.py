@@ -11,7 +11,7 @@ from toolcrib.contract.dataclass import dataclass
 class Vendor:
     """A vendor, with the variables of its server: PREFIX_BASE_URL (else ``base_url``), PREFIX_MODEL and PREFIX_API_KEY.
 
-    ``root`` is the path that ends every base URL of its servers, which users may omit; "" if they differ. ``bare`` is the path
+    ``root`` is the end of the path of every base URL, which users may omit; "" if there is no common one. ``bare`` is the path
     for a base URL without one. ``more_keys`` are other variables that may hold its key. ``title`` is its display name.
     """
 

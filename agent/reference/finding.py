@@ -21,7 +21,7 @@ _LAST = {"reference/rules": 1, "changelog": 2, "adr": 2}
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with the text below it until the next one. ``page`` is the page's path."""
+    """A heading with the text below it, up to the next heading. ``page`` is the page's path."""
 
     page: str
     title: str

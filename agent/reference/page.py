@@ -26,7 +26,7 @@ class Page:
 
     @property
     def title(self) -> str:
-        """Return the first heading, without its sign."""
+        """The first heading, without ``#``."""
         return self.text.partition("\n")[0].removeprefix("# ").replace("`", "")
 
 

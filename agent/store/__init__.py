@@ -25,7 +25,7 @@ RECORD = ".store"
 
 
 def is_link(path: Path) -> bool:
-    """Return whether a path is a symbolic link; False in a folder that can't be read, which the reader of the file reports."""
+    """Return whether a path is a symbolic link; False in a folder that can't be read: reading the file reports that."""
     try:
         return path.is_symlink()
     except OSError:

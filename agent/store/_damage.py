@@ -30,7 +30,7 @@ class StoreDamaged(StoreFailed):
 
 
 def check_unopened(path: Path, evidence: Sequence[Path]) -> None:
-    """Raise StoreDamaged if a used file is now empty or missing, or its log: SQLite would treat it as new, or as complete.
+    """Raise StoreDamaged if a file that was used is empty or missing, or if its log is missing: SQLite would report no error.
 
     ``evidence`` are files that exist only if the store was used before, and links to it. Raises StoreFailed if the file is
     missing, but was linked or outside the state folder: its disk may not be mounted. Checks names and sizes, and opens nothing.

@@ -96,7 +96,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _drafted(descriptor: int, path: Path, make: Callable[[Path, Path], T]) -> T:
-    """Create the new file, complete it and give it the name of a finished one."""
+    """Create and fill the new file, and rename it to the name of a repaired file."""
     _placing.remove_left(path, "repairing")
     fresh = _placing.draft_of(path)
     try:

@@ -27,10 +27,13 @@ _UNREADABLE = ("Could not decode to UTF-8", "unsupported file format")
 _A_LITTLE = 64 * 1024
 """Free bytes below which a disk counts as full: the index of the log alone needs half of them."""
 BUSY_SECONDS = 10.0
-"""Longest time that another process may keep the file locked."""
+"""Maximum number of seconds that another process may keep the file locked."""
 
 _CREATING = threading.Lock()
-"""Closing any handle of a file drops all its POSIX locks, SQLite's too, so no thread may connect while the file is created."""
+"""Held while a file is created, so that no thread connects then.
+
+When a process closes any handle of a file, it loses all its POSIX locks on the file, SQLite's too.
+"""
 
 
 _LATER = "this machine is short of files, memory or processes: close other programs, then retry"
@@ -129,7 +132,7 @@ def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
-        if _schema.check(connection, path, len(_schema.steps(tables))):  # before anything is written to a file that is not ours
+        if _schema.check(connection, path, len(_schema.steps(tables))):  # first, because the file may not be toolcrib's
             _damage.check_opened(connection, path)
         _use_wal(connection, path)
         _schema.upgrade(connection, path, tables)
@@ -151,7 +154,7 @@ def _use_wal(connection: sqlite3.Connection, path: Path) -> None:
                 raise
             time.sleep(0.01)
     if mode != "wal":
-        _log.warning("%s: this file system has no write-ahead log (%s is used): slower, but just as safe", path, mode)
+        _log.warning("%s: this file system supports no write-ahead log (%s is used): slower, but as safe", path, mode)
 
 
 def _is_full(folder: Path) -> bool:

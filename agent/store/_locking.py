@@ -25,12 +25,12 @@ _LOOK = 0.02
 
 @dataclass(frozen=True, slots=True)
 class FolderLock:
-    """A held lock; ``descriptor`` is None if the folder can't be locked, as on some network file systems."""
+    """A held lock. ``descriptor`` is None if the folder can't be opened. Some network file systems can't lock it either."""
 
     descriptor: int | None
 
     def is_alone(self) -> bool:
-        """Make the lock exclusive, and return whether that worked. False if it is unknown."""
+        """Make the lock exclusive, and return whether that worked; False if the folder can't be opened."""
         return self.descriptor is not None and _try(self.descriptor, fcntl.LOCK_EX)
 
 
@@ -57,7 +57,7 @@ def replacing(path: Path) -> Iterator[FolderLock]:
 
 @contextmanager
 def looking(path: Path) -> Iterator[bool]:
-    """Hold the lock exclusively if it is free, so that no process opens the file meanwhile; yield whether it is held."""
+    """Hold the lock exclusively if it is free, so that no process opens the file meanwhile; otherwise yield False."""
     with _descriptor(path) as descriptor:
         yield descriptor is not None and _try(descriptor, fcntl.LOCK_EX)
 

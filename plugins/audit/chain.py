@@ -22,10 +22,6 @@ TORN = "torn"
 """Event of a line that follows an unfinished one, which a killed process or a full disk left."""
 
 
-class Broken(Exception):
-    """The file does not end with the data that was written last."""
-
-
 class Chain:
     """Appends to ``path``. ``most`` is the size limit of a file in bytes, ``keep`` the number of old files to keep, 0 for all."""
 

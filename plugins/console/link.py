@@ -62,7 +62,7 @@ class GatewayLink:
 
     @property
     def is_outside(self) -> bool:
-        """True if the gateway is proven to run outside of all sessions, so it is not a session's command that poses as one."""
+        """True if the gateway is proven to run outside of all sessions, so that it can't be a command of a session."""
         if self._writer is None:
             return False
         link: socket.socket = self._writer.get_extra_info("socket")

@@ -32,7 +32,7 @@ class ConsoleScreen:
         self._last = ""
         """The message that was printed last, which may grow in place."""
         self._is_open = False
-        """True while the cursor is behind printed text."""
+        """True while the cursor is at the end of printed text, on the same line."""
         self._open = ""
         self._pause: asyncio.TimerHandle | None = None
 

@@ -1,7 +1,7 @@
 """Links to a page that decides a question: signed, for one user and one question, usable once.
 
-The question of a link is in its own file until the link is used or expires. Opening a link only shows the question, as programs
-do that follow links in mail. The form on the page decides it.
+The question of a link is in its own file until the link is used or expires. Opening a link only shows the question, because some
+programs follow the links in mail. The form on the page decides it.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class DecisionLinks:
             except StoreFailed:
                 return _page(503, _text("The answer could not be recorded. Try again in a moment."))
             (self._folder / name).unlink(missing_ok=True)
-        return _page(200, _text(said or f"Taken: {asked['choices'][choice]}."))
+        return _page(200, _text(said or f"Recorded: {asked['choices'][choice]}."))
 
 
 async def _choice_in(request: Request) -> str:

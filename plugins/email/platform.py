@@ -239,7 +239,7 @@ class EmailPlatform:
             self._times[address].append(at)
 
     def _is_too_much(self, address: str, at: float) -> bool:
-        """Return whether an address sent more within an hour than allowed: two programs may answer each other."""
+        """Return whether an address has used up its mails for an hour. The limit is for two programs that answer each other."""
         times = self._times.get(address, deque[float]())
         while times and times[0] < at - 3600:
             times.popleft()
