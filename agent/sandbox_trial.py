@@ -81,7 +81,7 @@ async def _project(environment: Environment, held: Containment) -> SandboxTrial:
 
 
 async def _outside(environment: Environment, held: Containment, start: str) -> SandboxTrial:
-    what = "files outside of it can't be written"
+    what = "files outside the project can't be written"
     folder = _outer_folder(held, start)
     if not folder:
         return SandboxTrial(what, untried="your account can't write there either")
@@ -109,7 +109,7 @@ def keys_of(held: Containment, own: Sequence[str]) -> list[str]:
 
 
 async def _own_files(environment: Environment, own: Sequence[str]) -> SandboxTrial:
-    what = "toolcrib's own files are closed"
+    what = "toolcrib's own files can't be read or written"
     return SandboxTrial(what, await _seen(environment, own) or await _written(environment, own))
 
 
@@ -151,7 +151,7 @@ async def _processes(backends: Backends, backend: Backend, start: str) -> Sandbo
         outcome = await environment.execute(ExecRequest(script, timeout=_LIMIT))
     finally:
         await environment.close()
-    return SandboxTrial(what, "" if "sandbox.processes" in outcome.notice else f"{_FEW * 2} ran with a limit of {_FEW}")
+    return SandboxTrial(what, "" if "sandbox.processes" in outcome.notice else f"{_FEW * 2} processes ran with a limit of {_FEW}")
 
 
 async def _seen(environment: Environment, paths: Sequence[str]) -> str:

@@ -54,7 +54,7 @@ class RepetitionWatch:
         for name, parts in self._reader.growing():
             if parts and (found := self._ends.setdefault(name, TextEnd()).repetition(parts)):
                 period, size = found
-                words = f"the {name} of the reply repeats itself: its last {size:,} characters repeat the same {period:,}"
+                words = f"the {name} of the reply repeats itself: its last {size:,} characters repeat a piece of {period:,}"
                 raise OversizedReply(f"the reply of {self._server} was stopped: {words}. Use other words, or another model")
 
 

@@ -111,8 +111,8 @@ def resolve_endpoint(
         read_key(endpoint, environ)
         if urlsplit(base).scheme == "http" and not endpoint.is_loopback:
             raise ConfigError(
-                f"{source} is {base}: the key in {key_env} would travel unencrypted to {endpoint.server}; use https, or a tunnel "
-                f"to a local port, or send no key (unset {key_env})"
+                f"{source} is {base}: the key in {key_env} would be sent unencrypted to {endpoint.server}; use https, or a"
+                f" tunnel to a local port, or send no key (unset {key_env})"
             )
     return endpoint
 

@@ -16,7 +16,7 @@ HELP = """No model is connected, so I can only run tools that you call:
   @terminal {"command": "ls"}
   @tool read_file {"path": "README.md"}
 
-/tools lists them. /model switches to a configured model. To connect another one, leave and name its server:
+/tools lists them. /model switches to a configured model. To connect another one, leave the chat and name its server:
 
   toolcrib chat --base-url http://127.0.0.1:11434/v1 --model NAME     one on this machine
   OPENAI_API_KEY=... toolcrib chat --model NAME                       the vendor's

@@ -40,7 +40,7 @@ TO_DO: Mapping[str, str] = {
     "LeaseLost": "Continue in the process that has the session now.",
     "InvalidTransition": "Report it: a call was moved to a status that it cannot reach.",
     "RunError": "Find the subclass below. The conversation can continue: send another message.",
-    "MaxTurnsReached": "Allow more turns (`max_turns`), or require an answer at the last: `run.on_max_turns: final_answer`.",
+    "MaxTurnsReached": "Allow more turns (`max_turns`), or request an answer in the last one: `run.on_max_turns: final_answer`.",
     "TokenCapReached": "Raise `run.max_tokens`, or split the task.",
     "CostCapReached": "Raise `run.max_cost`, or split the task.",
     "NoProgress": "Check the last failed calls (`toolcrib trace`), then give the model the facts it lacks, or use another model.",

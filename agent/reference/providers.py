@@ -30,7 +30,7 @@ def pages() -> Iterator[Page]:
         if one.lists:
             lines.append("- Its server can list its models: `toolcrib models`.")
         if one.wire.in_text:
-            lines.append("- Calls are part of the model's text, in the protocol of `model.protocol` or of the model.")
+            lines.append("- Calls are part of the model's text, in a protocol that `model.protocol` names or the model implies.")
         lines += ["", f"Try it: `toolcrib chat --provider {name}`. [Settings of the model](../settings/model.md).", ""]
         yield Page(f"reference/providers/{name}", "\n".join(lines))
     manual = (

@@ -45,7 +45,7 @@ def replace_damaged(
     except (OSError, sqlite3.Error) as error:
         if _placing.repaired(path).exists():
             raise StoreFailed(
-                f"the repair of {path} is not finished ({error}). Fix that and run it again; it continues"
+                f"the repair of {path} is not finished ({error}). Fix that and run the repair again; it continues"
             ) from error
         why = CLOSED if isinstance(error, PermissionError) else error
         raise StoreFailed(f"{path} could not be repaired and was not changed: {why}") from error

@@ -36,7 +36,7 @@ When a process closes any handle of a file, it loses all its POSIX locks on the 
 """
 
 
-_LATER = "this machine is short of files, memory or processes: close other programs, then retry"
+_LATER = "this machine is short of file descriptors, memory or processes: close other programs, then retry"
 
 
 def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[Path] = ()) -> sqlite3.Connection:

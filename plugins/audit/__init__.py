@@ -71,7 +71,7 @@ class Audit:
             return None
         if self._write("wanted", ctx.run_identity, **self._of(call)):
             return None
-        return Block(f"The audit log is required but can't be written ({self._problem}); calls that act are denied until it can.")
+        return Block(f"The audit log is required but can't be written ({self._problem}), so calls that act are denied.")
 
     @_hookimpl
     def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
@@ -145,7 +145,7 @@ class Audit:
             self._problem = (error.strerror if isinstance(error, OSError) else "") or type(error).__name__
             if not self._is_told:
                 self._is_told = True
-                follows = "calls that edit or run something are denied" if self._required else "events are missing until it can"
+                follows = "calls that edit or run something are denied" if self._required else "events are lost meanwhile"
                 _log.warning("the audit log can't be written: %s; %s", self._problem, follows)
             return False
         if self._is_told:

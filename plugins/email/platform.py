@@ -89,7 +89,7 @@ class EmailPlatform:
                 )
             )
         if not self._settings.link_url:
-            found.append(("can't take an approval by mail", f"set {self._host.names_setting('link_url')}, or use a terminal"))
+            found.append(("can't accept approvals by mail", f"set {self._host.names_setting('link_url')}, or use a terminal"))
         return found
 
     async def connect(self) -> str:

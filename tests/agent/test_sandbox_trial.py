@@ -81,12 +81,12 @@ def test_each_promise_that_does_not_hold_is_named(backends: Backends, key: Path,
     found = try_sandbox(pretending, backend, str(tmp_path), [config.folder])
     problems = {one.what: one.problem for one in found if one.problem}
     home = Path.home().resolve()
-    assert problems.pop(f"files outside of it can't be written: {home}") == f"commands can write {home}"
+    assert problems.pop(f"files outside the project can't be written: {home}") == f"commands can write {home}"
     assert problems.pop("keys can't be read: .ssh") == f"commands can read {home / '.ssh'}"
     assert problems.pop("/tmp is private").startswith("commands see this machine's")
-    assert problems.pop("toolcrib's own files are closed") == f"commands can write {config.folder.resolve()}"
+    assert problems.pop("toolcrib's own files can't be read or written") == f"commands can write {config.folder.resolve()}"
     assert problems.pop("the network is closed").startswith("commands reach services at 127.0.0.1")
-    assert problems.pop("the number of processes is limited") == "128 ran with a limit of 64"
+    assert problems.pop("the number of processes is limited") == "128 processes ran with a limit of 64"
     assert problems == {}
     left = [*tmp_path.iterdir(), *config.folder.iterdir(), *Path.home().glob(".toolcrib-test-*")]
     assert left == []

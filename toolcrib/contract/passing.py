@@ -12,7 +12,7 @@ _FILES = 5
 """Files that a library may open at the same time: SQLite opens a database with its log, an account's lookup several files."""
 
 
-SHORTAGE = "this machine is short of files, memory or threads; close other programs, or raise the limits (ulimit -a)"
+SHORTAGE = "this machine is short of file descriptors, memory or threads; close other programs, or raise the limits (ulimit -a)"
 """The sentence for users and models about a fault that passes."""
 
 

@@ -65,7 +65,7 @@ def test_doctor_is_told_what_it_can_t_do(tmp_path: Path) -> None:
     assert isinstance(platform, TellsShortcomings)
     assert [what for what, _ in platform.shortcomings] == [
         "trusts the From header, which can be forged",
-        "can't take an approval by mail",
+        "can't accept approvals by mail",
     ]
     whole = platform_of(tmp_path, link_url="https://bot.example.org/decide")
     assert (list(whole.shortcomings), whole.traits.buttons, whole.traits.written_approvals) == ([], True, False)

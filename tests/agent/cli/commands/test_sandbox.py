@@ -69,7 +69,7 @@ def test_the_test_tries_each_promise(run: Any, key: Path, tmp_path: Path) -> Non
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[:2] == ["✓ the mode workspace works here", "✓ the project can be written"]
-    assert {"✓ keys can't be read: .ssh", "✓ toolcrib's own files are closed", "✓ the network is closed"} < {*lines}
+    assert {"✓ keys can't be read: .ssh", "✓ toolcrib's own files can't be read or written", "✓ the network is closed"} < {*lines}
     assert not any(line.startswith("✗") for line in lines)
 
 
