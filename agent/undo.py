@@ -147,7 +147,7 @@ class Undo:
             return await differences(self._keeps, environment, targets, beside, is_undo=True)
 
     async def could(self, wanted: UndoRequest) -> float:
-        """Return the time of the last step that the request may mean, in Unix seconds; 0 if there is none. Only for ``id`` ""."""
+        """Return the time of the last step that the request would revert (Unix seconds), 0 for none. Only for ``id`` ""."""
         chosen = _chosen(await self.steps(), wanted)
         return chosen[-1].at if chosen else 0.0
 

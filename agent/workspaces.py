@@ -101,7 +101,7 @@ class Workspaces:
         """Our files and every workspace's configuration: no tool may change them, in any workspace."""
         self._folders: WeakValueDictionary[Path, ProjectFolder] = WeakValueDictionary()
         self._derived: WeakValueDictionary[Path, Workspace] = WeakValueDictionary()
-        """Workspaces whose configuration is the Crib's own, narrowed by the folder's."""
+        """Workspaces whose configuration is the Crib's, narrowed by the folder's own file."""
         self._setups: WeakValueDictionary[int, Setup] = WeakValueDictionary()
         """Setups by the ``id()`` of their configuration: reading an unchanged configuration again returns the same object."""
         self._in_use: WeakSet[Setup] = WeakSet()

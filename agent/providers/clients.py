@@ -228,7 +228,7 @@ class ClientPool:
     def _context(self, endpoint: Endpoint) -> ssl.SSLContext:
         """Return the process's SSL context. For plain HTTP it has no certificates, and is quick to make.
 
-        For plain HTTP on this machine it is a placeholder, which costs no time: no proxy is between, which might use TLS.
+        For plain HTTP on this machine it is a placeholder, which costs no time. There, no proxy is used that might need TLS.
         """
         plain = endpoint.base_url.startswith("http:")
         key: Hashable = "plain" if plain else tuple(os.environ.get(name) for name in _TLS_VARIABLES)

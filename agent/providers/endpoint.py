@@ -15,7 +15,7 @@ from toolcrib.contract.regex import Regex
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model of a server. ``context`` is in tokens; ``tools``: it makes native calls; None if the server reports neither.
+    """A model of a server. ``context`` (tokens) and ``tools`` (it makes native calls) are None if the server reports none.
 
     ``protocol`` is the text protocol of the model's chat template; ``opens_thinking``: the template opens a thinking block.
     """

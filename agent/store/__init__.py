@@ -5,7 +5,7 @@ server, ``memory`` in a SQLite database in memory (``_memory_database``), for on
 on disk.
 
 SQLite: ``_database`` passes work to the writing thread (``_writer``, one transaction a batch) and to the reading threads
-(``_readers``), and checks the lease within a write; ``_jobs`` makes work awaitable, ``_file`` opens the file. Each member has a
+(``_readers``), and checks the lease within a write; ``_jobs`` makes work awaitable, ``_file`` opens the file. Each part has a
 module: ``_ledger``, ``_tickets``, ``_grants``, ``_sessions``, ``_runs`` (also inbox and origins), ``_states``, ``_artifacts``
 (large results, in a file of their own), ``_changes``, ``_leases``; ``_pruning`` deletes old rows. A new table or column is a
 numbered file in ``sql/``, which ``_schema`` applies. ``_signals`` wakes other processes. ``_damage`` (with ``_cut_log``) detects

@@ -49,7 +49,7 @@ def lay_over(connection: sqlite3.Connection, copy: Path) -> Sequence[Restored]:
         connection.execute("BEGIN")
         (others,) = connection.execute(
             "SELECT count(*) FROM main.sessions JOIN copy.sessions AS copied USING (row) WHERE sessions.id <> copied.id"
-        ).fetchone()  # any: the file is a new store beside the backup of another one, so equal numbers mean different rows
+        ).fetchone()  # not 0: the file is a new store beside the backup of another one, so equal numbers mean different rows
         copied = connection.execute("SELECT row, id, messages FROM copy.sessions").fetchall()
         sources = {name: _settle(connection, row, name, messages) for row, name, messages in copied}
         if not others:
@@ -86,7 +86,7 @@ def _join_rows(connection: sqlite3.Connection) -> None:
 
 
 def _settle(connection: sqlite3.Connection, row: int, name: object, copied: int) -> Source:
-    """Take one conversation from the backup, unless the file has all of it, or more of it than the backup. Return its source."""
+    """Take one conversation from the backup, unless the file has more messages, or as many without a gap. Return its source."""
     number, counted, messages, end = connection.execute(_FOUND, (name,)).fetchone() or (None, 0, 0, 0)
     is_whole = messages == end == counted
     if number is not None and (messages > copied or (messages == copied and is_whole)):

@@ -90,7 +90,7 @@ class SqliteContents:
         await self._database().write(work)
 
     async def drop(self, digests: Collection[str], before: float) -> None:
-        """Delete those of these contents that were stored last before a time, and free their space. Raises StoreFailed."""
+        """Delete these contents, except those stored again since ``before``, and free their space. Raises StoreFailed."""
         if not digests or not self._path.exists():
             return
         rows = [(digest, before) for digest in digests]

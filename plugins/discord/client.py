@@ -38,7 +38,7 @@ _MOST_WAITED = 30.0
 
 
 class DiscordClient(discord.Client):
-    """A client that calls ``handlers``, by the library's names of events, at once and in order."""
+    """A client that calls the handler of each event at once, in the events' order. ``handlers`` has the library's event names."""
 
     def __init__(self, handlers: Mapping[str, Callable[..., None]], proxy: str) -> None:
         self._hears = handlers

@@ -17,7 +17,7 @@ _SUBJECT, _MOST_FILES = 200, 50
 
 
 def chat_of(mail: Message, address: str, message_id: str) -> Chat:
-    """Return the chat of a mail: its author's, with its thread."""
+    """Return the chat of a mail: the author's address, and the mail's thread."""
     answered = [*_ID.findall(field(mail, "references")), *_ID.findall(field(mail, "in-reply-to"))]
     ours = next(filter(None, map(thread_in, reversed(answered))), "")
     subject = _RE.sub("", decoded(field(mail, "subject")), count=1)[:_SUBJECT]

@@ -23,8 +23,8 @@ _Ended: TypeAlias = "tuple[asyncio.Future[Any], asyncio.Task[Any]]"
 class LoopThread:
     """Runs coroutines in its thread, which starts with the first one. ``name`` is for messages.
 
-    All requests from one iteration of a loop reach the other loop with a single wake-up, and so do all results: a wake-up costs
-    as much as the rest of a statement here.
+    All requests from one iteration of a caller's loop reach the thread's loop with a single wake-up, and so do all results on
+    their way back: a wake-up costs as much as the rest of a statement here.
     """
 
     def __init__(self, name: str) -> None:
