@@ -2,7 +2,8 @@
 
 Its arguments are ``SETTINGS [KIND PATH SOURCE]... -- COMMAND...``. It runs in ``python -I -S`` and needs no package.
 ``SETTINGS`` are the fields of ``LaunchPlan`` as NAME=VALUE, separated by commas. It prints the first process's number on its
-standard output and stays that process's parent. If the sandbox cannot be made, it prints the reason on its standard error.
+standard output and stays that process's parent; for a sandbox with a guard of its network, it answers the guard (``_inner``)
+until the guard closes the connection. If the sandbox cannot be made, it prints the reason on its standard error.
 
 Other arguments change the sandbox of the process PID: ``grant PID [KIND PATH SOURCE]...`` adds mounts; the first one is the
 folder that becomes writable; ``link PID [PATH LINK]...`` mounts symbolic links over files; ``hide PID PATH...`` makes paths
@@ -76,8 +77,8 @@ class LaunchPlan:
 
     ``ids``: the user and group to map in a user namespace, "" for none. ``disk``: ``ro``, or ``rw`` to leave the disk as it is.
     ``network``: 1 for this machine's network. ``processes`` and ``memory`` (bytes) are limits, 0 for none. ``person``: 1 if the
-    command is the user's own shell, which ends with the program that started it. ``filter``: the program of the seccomp filter,
-    in hexadecimal digits, "" for none.
+    command is the user's own shell, which ends with the program that started it. ``line``: the descriptor of the connection to
+    the network's guard, -1 for none. ``filter``: the program of the seccomp filter, in hexadecimal digits, "" for none.
     """
 
     def __init__(self, settings: str, mounts: list[str]) -> None:
@@ -85,7 +86,7 @@ class LaunchPlan:
         self.ids = values["ids"]
         self.is_read_only = values["disk"] == "ro"
         self.has_network, self.is_persons = values["network"] == "1", values["person"] == "1"
-        self.processes, self.memory = int(values["processes"]), int(values["memory"])
+        self.processes, self.memory, self.line = int(values["processes"]), int(values["memory"]), int(values["line"])
         self.filter = bytes.fromhex(values["filter"])
         self.mounts = list(zip(mounts[::3], mounts[1::3], mounts[2::3], strict=True))
 
@@ -94,6 +95,9 @@ def main(argv: list[str]) -> int:
     """Make the sandbox, wait for its first process to end, and return the exit code."""
     end = argv.index("--")
     plan, command = LaunchPlan(argv[1], argv[2:end]), argv[end + 1 :]
+    if plan.line >= 0:
+        # Imported now, because the sandbox's mounts may cover its folder.
+        import _inner  # type: ignore[import-not-found]  # it is beside this program, and here in no package
     try:
         _unshare(plan)
         child = os.fork()
@@ -108,12 +112,16 @@ def main(argv: list[str]) -> int:
             os.close(fd)
     else:
         _libc.signal(2, ctypes.c_void_p(1))  # SIGINT is for the user's shell
+    if plan.line >= 0:
+        _inner.serve(plan.line)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) & 0xFF
 
 
 def _become_first(plan: LaunchPlan, command: list[str]) -> None:
     try:
+        if plan.line >= 0:  # commands must not reach the guard
+            os.close(plan.line)
         if plan.is_persons:
             check(_libc.prctl(_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
         _build(plan)

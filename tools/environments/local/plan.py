@@ -111,16 +111,23 @@ class SandboxPlan:
         return sorted({path for path in found if os.path.lexists(path) and not any(is_within(path, one) for one in apart)})
 
     def argv(
-        self, command: Sequence[str], root: str = "", *, links: Iterable[tuple[str, str]] = (), person: bool = False
+        self,
+        command: Sequence[str],
+        root: str = "",
+        *,
+        links: Iterable[tuple[str, str]] = (),
+        person: bool = False,
+        line: int = -1,
     ) -> list[str]:
         """Return the command line that runs ``command`` in the sandbox. ``root``: the folder to mount at INNER.
 
+        ``line``: the descriptor on which the launcher answers the network's guard, -1 for none.
         ``links``: pairs of a file and a symbolic link to mount over it, as commands see both.
         """
         ids = "" if may_mount() else f"{os.geteuid()}:{os.getegid()}"
         disk = "rw" if self.mode == "own" else "ro"
         limits = f"processes={self.processes},memory={self.memory},filter={filter_program().hex()}"
-        settings = f"ids={ids},disk={disk},network={int(self.network)},person={int(person)},{limits}"
+        settings = f"ids={ids},disk={disk},network={int(self.network)},person={int(person)},line={line},{limits}"
         all_mounts = [*self._mounts(root), *(("link", path, link) for path, link in links)]
         mounts = [word for mount in all_mounts for word in mount]
         return launcher_argv(settings, *mounts, "--", *command)

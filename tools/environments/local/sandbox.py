@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ from tools.environments.local.appearing import AppearingPaths
 from tools.environments.local.holding import how_to_get_more
 from tools.environments.local.limits import usage
 from tools.environments.local.plan import INNER, SandboxPlan, launcher_argv
-from tools.environments.local.sandboxed import SandboxedShell, children, is_dying, is_in, is_readable
+from tools.environments.local.sandboxed import SandboxedShell, children, has_files, is_dying, is_in, is_readable
 from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
 
@@ -71,6 +72,8 @@ class Sandbox:
         """Descriptors of the first process, whose end kills all others, and of the keeper."""
         self.reserved: list[Callable[[], None]] = []
         self._lock = threading.Lock()
+        self._line: socket.socket | None = None
+        """Connection for the guard of the network to a sandbox that is starting."""
         self._is_at_limit, self._why_ended = False, ""
         self._has_links = False
         self._appearing = AppearingPaths([*plan.masked, *plan.links], lambda: self._plan.sockets())
@@ -177,7 +180,7 @@ class Sandbox:
     def _end_empty(self) -> bool:
         ephemeral = self._plan.temporary()
         mounted = {*self._plan.writable, *self._plan.masked, *self._plan.caches, *ephemeral}
-        if any(_has_files(f"/proc/{self._keeper}/root", folder, mounted) for folder in ephemeral):
+        if any(has_files(f"/proc/{self._keeper}/root", folder, mounted) for folder in ephemeral):
             return False
         self._forget()
         return True
@@ -260,18 +263,9 @@ class Sandbox:
             raise EnvironmentFailed("setsid is not found on PATH: install it (apt install util-linux)")
         try:
             os.makedirs(self.root, mode=0o700, exist_ok=True)  # noqa: PTH103 - the path is a string everywhere else
-            process = started(
-                self._plan.argv(["bash", "--noprofile", "--norc", "-c", _FIRST], self.root, links=links),
-                sys.executable,
-                env={"PATH": os.environ.get("PATH", os.defpath)},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd="/",
-                start_new_session=True,
-                bufsize=0,
-            )
+            process = self._launched(links)
         except OSError as error:
+            self._drop_line()
             raise EnvironmentFailed(f"the sandbox cannot be started: {error.strerror}") from error
         watchdog.add(process.pid)
         self._process = process
@@ -280,8 +274,36 @@ class Sandbox:
         self._await(process)
         return process
 
+    def _launched(self, links: Sequence[tuple[str, str]]) -> subprocess.Popen[bytes]:
+        given: list[int] = []
+        with contextlib.ExitStack() as opened:
+            if self._reach is not None:
+                from tools.environments.local.network.guard import line
+
+                self._line, theirs = line()
+                given.append(opened.enter_context(theirs).fileno())
+            return started(
+                self._plan.argv(["bash", "--noprofile", "--norc", "-c", _FIRST], self.root, links=links, line=[*given, -1][0]),
+                sys.executable,
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd="/",
+                start_new_session=True,
+                bufsize=0,
+                pass_fds=given,
+            )
+
+    def _drop_line(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
     def _await(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait for the keeper, then kill the launcher, which until then reserves the first process's number."""
+        """Wait for the keeper. Then kill the launcher, which until then reserves the first process's number, unless it answers
+        the guard of the network.
+        """
         assert process.stdout is not None  # noqa: S101 - it was given a pipe
         said = _read_start(process.stdout.fileno())
         if not said:
@@ -304,16 +326,20 @@ class Sandbox:
             raise EnvironmentFailed("the sandbox ended while it was starting: call again to start another") from error
         finally:
             self._pidfds = tuple(pidfds)
-            process.kill()
-        self._join()
+            if self._line is None:
+                process.kill()
+        self._join(process.pid)
         limits.watch(self)
 
-    def _join(self) -> None:
-        """Connect the guard to the sandbox. Raises EnvironmentFailed: a sandbox is not used without its guard."""
-        if self._reach is None:
+    def _join(self, pid: int) -> None:
+        """Connect the guard to the sandbox of the launcher ``pid``. Raises EnvironmentFailed: a sandbox is not used without its
+        guard.
+        """
+        if self._reach is None or self._line is None:
             return
+        ours, self._line = self._line, None
         try:
-            self._reach.join(self._keeper)
+            self._reach.join_at(ours, pid)
             if not self._lives():  # its number may be another process's by now
                 raise EnvironmentFailed("the sandbox ended while it was starting: call again to start another")
         except EnvironmentFailed:
@@ -327,6 +353,7 @@ class Sandbox:
     def _forget(self) -> None:
         process, self._process, self._keeper = self._process, None, 0
         limits.forget(self)
+        self._drop_line()
         while self.reserved:
             self.reserved.pop()()
         if process is None:
@@ -340,6 +367,7 @@ class Sandbox:
             is_readable(pidfd, 5)  # its shells must not be mistaken for living ones
             os.close(pidfd)
         self._pidfds = ()
+        process.kill()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
@@ -354,23 +382,6 @@ class Sandbox:
         """End all processes in the sandbox."""
         with self._lock:
             self._forget()
-
-
-def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
-    """Return True if the folder holds anything but ``mounted`` paths and the folders that lead to them."""
-    try:
-        for entry in os.scandir(root + folder):
-            path = f"{folder}/{entry.name}"
-            if path in mounted:
-                continue
-            on_the_way = entry.is_dir(follow_symlinks=False) and any(each.startswith(f"{path}/") for each in mounted)
-            if not on_the_way or _has_files(root, path, mounted):
-                return True
-    except FileNotFoundError:
-        return False
-    except OSError:  # unknown, so assume files
-        return True
-    return False
 
 
 def _read_start(fd: int) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Shell in the sandbox, seen from outside."""
+"""Shell and files in the sandbox, seen from outside."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import fcntl
 import os
 import select
 import signal
+from collections.abc import Collection
 from pathlib import Path
 
 from tools.environments import _groups
@@ -132,3 +133,20 @@ def children(pid: int) -> list[int]:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()]
     except OSError:
         return []
+
+
+def has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
+    """Return True if the folder holds anything but ``mounted`` paths and the folders that lead to them."""
+    try:
+        for entry in os.scandir(root + folder):
+            path = f"{folder}/{entry.name}"
+            if path in mounted:
+                continue
+            on_the_way = entry.is_dir(follow_symlinks=False) and any(each.startswith(f"{path}/") for each in mounted)
+            if not on_the_way or has_files(root, path, mounted):
+                return True
+    except FileNotFoundError:
+        return False
+    except OSError:  # unknown, so assume files
+        return True
+    return False

@@ -211,7 +211,7 @@ def _guards() -> list[str]:
             if status.read_text().rpartition(")")[2].split()[1] == str(os.getpid()):
                 programs.append(status.with_name("cmdline").read_bytes())
     threads = [one.name for one in threading.enumerate() if one.name == "toolcrib-network"]
-    return threads + [line.decode() for line in programs if b"network/inner.py" in line]
+    return threads + [line.decode() for line in programs if b"_launch" in line]
 
 
 def test_nothing_of_a_guard_is_left(project: Path, inside: Inside) -> None:
@@ -231,8 +231,12 @@ def test_nothing_of_a_guard_is_left(project: Path, inside: Inside) -> None:
     assert _guards() == []
 
 
+def test_commands_do_not_hold_the_connection_to_the_guard(inside: Inside) -> None:
+    assert "socket:" not in inside.run("ls -l /proc/[0-9]*/fd")
+
+
 def test_a_sandbox_without_its_guard_runs_nothing(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.environments.local.network.inner.__file__", "/nonexistent")
+    monkeypatch.setattr("tools.environments.local.network.inside.PROXY_PORT", 1)
     with pytest.raises(EnvironmentFailed, match=r"network .*Set sandbox\.network to none or on"):
         inside.run("true")
 

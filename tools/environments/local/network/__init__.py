@@ -1,6 +1,6 @@
 """Network of a sandbox that reaches only the hosts that the user allowed.
 
-The sandbox has a network namespace without any route. ``guard.NetworkGuard`` is outside; ``inner`` is a small program that enters
+The sandbox has a network namespace without any route. ``guard.NetworkGuard`` is outside; ``.._inner`` is code that runs in
 the namespace, makes the proxy's listening socket there and passes it out, so the guard accepts the commands' connections. Use:
 
     guard = NetworkGuard(["example.org", "localhost:5432"], lambda: learned_hosts(environment, home, *projects))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._workers import Workers
-from tools.environments.local.network import inner
+from tools.environments.local import _inner
 from tools.environments.local.network.connections import Connections
 from tools.environments.local.network.hosts import LOOPBACK, DeniedHost, HostPolicy, askable, parse_rule
 from tools.environments.local.network.inside import InnerNetwork
@@ -72,17 +72,28 @@ class NetworkGuard:
 
         The sandbox has its own user and network namespaces. The caller keeps ``pid`` alive during the call.
         """
-        connections = self._started()
         self.leave()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = line()
         with theirs:
-            argv = [sys.executable, "-I", "-S", inner.__file__, str(theirs.fileno()), str(pid)]
+            argv = [sys.executable, "-I", "-S", _inner.__file__, str(theirs.fileno()), str(pid)]
             self._program = subprocess.Popen(
                 argv, cwd="/", env={}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 pass_fds=[theirs.fileno()], start_new_session=True,
             )  # fmt: skip
+        self._serve(ours, self._program.pid)
+
+    def join_at(self, ours: socket.socket, pid: int) -> None:
+        """Serve the sandbox whose launcher, the process ``pid``, answers on the other end of ``ours``. Raises EnvironmentFailed.
+
+        ``ours`` is closed if that fails, and by ``leave``. The caller keeps ``pid`` alive during the call.
+        """
+        self.leave()
+        self._serve(ours, pid)
+
+    def _serve(self, ours: socket.socket, pid: int) -> None:
+        connections = self._started()
         try:
-            network = InnerNetwork(ours, self._program.pid)
+            network = InnerNetwork(ours, pid)
         except OSError as error:
             raise EnvironmentFailed(
                 f"the sandbox's network is unavailable, so nothing runs in it: {self._ended() or error}."
@@ -123,7 +134,7 @@ class NetworkGuard:
 
         ALL_PROXY is the HTTP proxy too: httpx and requests refuse to start with socks5h:// unless a further package is installed.
         """
-        proxy = f"http://127.0.0.1:{inner.PROXY_PORT}"
+        proxy = f"http://127.0.0.1:{_inner.PROXY_PORT}"
         values = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": ""}
         return {**values, **{name.lower(): value for name, value in values.items()}, "NODE_USE_ENV_PROXY": "1"}
 
@@ -204,3 +215,8 @@ class NetworkGuard:
     def _offer(self, port: int) -> None:
         if (joined := self._joined) is not None:
             _workers.submit(partial(joined[1].offer, port, lambda: port in self._policy.loopback_ports()))
+
+
+def line() -> tuple[socket.socket, socket.socket]:
+    """Return the guard's end of a new connection, and the end for the process in the sandbox's namespaces."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

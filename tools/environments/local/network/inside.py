@@ -9,8 +9,8 @@ import socket
 import struct
 import threading
 
+from tools.environments.local._inner import PROXY_PORT
 from tools.environments.local.network.connections import connected
-from tools.environments.local.network.inner import PROXY_PORT
 
 _PATIENCE = 10.0
 """Seconds that the inner program has to answer."""

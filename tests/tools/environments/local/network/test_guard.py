@@ -152,7 +152,7 @@ def test_the_next_sandbox_takes_the_place_of_the_one_before(sandbox: Any, websit
     box = sandbox(f"localhost:{website.server_port}")
     fetch = f"curl -sS --max-time 60 http://localhost:{website.server_port}/hello"
     with box.start(
-        f"{fetch}; read line; {fetch} >/dev/null 2>&1 || echo refused; grep -l inner[.]py /proc/[0-9]*/cmdline"
+        f"{fetch}; read line; {fetch} >/dev/null 2>&1 || echo refused; grep -l _inner[.]py /proc/[0-9]*/cmdline"
     ) as first:
         assert first.stdout.readline() == "hello from outside\n"
         assert box.run(fetch) == "hello from outside\n"
@@ -259,7 +259,7 @@ def test_a_sandbox_may_end_while_a_port_is_being_offered(sandbox: Any, website: 
     """The next sandbox is served: the event loop does not watch a descriptor that was closed and reused."""
     box = sandbox()
     process = box.start("read -r line")
-    inner = next(pid for pid in _children_of_this_process() if b"network/inner.py" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    inner = next(pid for pid in _children_of_this_process() if b"local/_inner.py" in Path(f"/proc/{pid}/cmdline").read_bytes())
     os.kill(inner, signal.SIGSTOP)
     with box.guard.allowing([f"localhost:{website.server_port}"]):
         box.guard.leave()
