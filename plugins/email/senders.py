@@ -8,13 +8,13 @@ from email.message import Message
 from toolcrib.contract.regex import Regex
 
 _FIELD = 2_000
-"""Maximum length of a field in characters; a longer one counts as missing. Authentication-Results may be four times as long."""
+"""Maximum length of a header field in characters; a longer one counts as missing. Authentication-Results may be longer."""
 _ADDRESS = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[a-zA-Z0-9-]{1,63}(?:\.[a-zA-Z0-9-]{1,63}){0,8}"
 _BARE = Regex(rf"\s*({_ADDRESS})\s*\Z")
 _NAMED = Regex(rf"([^<>,;:]*)<\s*({_ADDRESS})\s*>\s*\Z")
 _QUOTED = Regex(r'"(?:[^"\\]|\\.)*"')
 _OPAQUE = "\ufffd"
-"""Replacement for quoted text, because a stranger may have written it."""
+"""Replaces quoted text: a stranger may have written it, so it must not be read as an address or a result."""
 _TOKEN = Regex(r'"(?:[^"\\]|\\.)*"|[();]|\\.|[^\s();"\\]+')
 _NAME = Regex(rf"([^\s={_OPAQUE}]+)(?:\s+\d+)?\Z")
 _METHOD = Regex(r"(?:dmarc|dkim|spf)(?![\w.-])")
@@ -25,7 +25,7 @@ _NOBODIES = ("mailer-daemon", "postmaster", "noreply", "no-reply", "donotreply",
 
 
 def field(mail: Message, name: str) -> str:
-    """Return a field as one line, or "" if it is missing, too long, or occurs more than once."""
+    """Return a header field of a mail as one line, or "" if it is missing, too long, or occurs more than once."""
     found = mail.get_all(name, [])
     text = " ".join(str(found[0]).split()) if len(found) == 1 else ""
     return text if len(text) <= _FIELD else ""
@@ -44,7 +44,8 @@ def is_vouched_for(mail: Message, address: str, server: str) -> bool:
     """Return whether the server of that name confirms that the domain of the address sent the mail.
 
     Only the topmost result of that server counts: the server puts it above everything that came with the mail. Senders can
-    influence its text, and so whether it can be parsed. An unparseable result may be the server's, so no result below it counts.
+    influence the text of the result, and so whether it can be parsed. An unparseable result may be the server's, so no result
+    below it counts.
     """
     for text in map(str, mail.get_all("authentication-results", [])):
         read = _results(text)
@@ -76,7 +77,7 @@ def _is_aligned(identity: str, domain: str) -> bool:
 
 
 def _results(text: str) -> tuple[str, list[tuple[str, str, Mapping[str, str]]]] | None:
-    """Return (name of the server, (method, outcome, properties) of each result), or None for a malformed field.
+    """Return (name of the server, (method, outcome, properties) of each result), or None if the field is malformed.
 
     Comments are removed and quoted text is replaced, because a stranger may have written them.
     """

@@ -21,7 +21,7 @@ _FOLDER = Regex(r'[^"\\\x00-\x1f\x7f-\uffff]{1,200}\Z')
 
 
 class EmailSettings:
-    """The operator's settings. Raises ConfigError for an invalid value, with its place and the expected value."""
+    """The operator's settings. Raises ConfigError for an invalid value, and names its setting and the expected value."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -67,7 +67,7 @@ class EmailSettings:
         return parts.scheme == encrypted or (parts.scheme == plain and is_loopback(parts.hostname or ""))
 
     def accounts(self) -> tuple[ImapAccount, SmtpAccount]:
-        """Return the accounts that read and send mail. Raises ConfigError for missing settings."""
+        """Return the accounts that read and send mail. Raises ConfigError for missing or invalid settings."""
         if not _ADDRESS.match(self.address):
             raise self.wrong("address", "the bot's own address, such as bot@example.org")
         if not self.authserv_id and not self.trusts_from:
@@ -89,5 +89,5 @@ class EmailSettings:
 
     @property
     def link_path(self) -> str:
-        """The path of the page of links."""
+        """The path in ``link_url``, which leads to the page for decisions."""
         return urlsplit(self.link_url).path

@@ -1,4 +1,4 @@
-"""Sending mail by SMTP: to a user, with a copy to the bot's own mailbox that later proves that it was sent."""
+"""Send mail by SMTP to users, each with a copy to the bot's own mailbox that later proves that the mail was sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SmtpAccount:
-    """Server that takes our mail, and our login. Without ``is_tls`` it must offer STARTTLS, or be on this machine."""
+    """SMTP server for our mail, and our login there. Without ``is_tls``, the server must offer STARTTLS, or be on this machine.
+    """
 
     host: str
     port: int
@@ -35,7 +36,7 @@ class SmtpAccount:
 @asynccontextmanager
 async def _connected(account: SmtpAccount) -> AsyncIterator[SMTP]:
     """Open a connection that may submit mail. To another machine only a greeting is sent before TLS is active. Raises ConfigError
-    for a fault of TLS, the library's exceptions, and OSError.
+    for a TLS problem, the library's exceptions, and OSError.
     """
     from aiosmtplib import SMTP, SMTPException
 
@@ -48,7 +49,7 @@ async def _connected(account: SmtpAccount) -> AsyncIterator[SMTP]:
             await client.connect()
             await client.ehlo()
             if starts_tls and not client.supports_extension("starttls"):
-                raise ConfigError("the SMTP server offers no STARTTLS: smtps:// is for a TLS-only port")
+                raise ConfigError("the SMTP server offers no STARTTLS; if its port expects TLS from the start, use smtps://")
             if starts_tls:
                 await client.starttls()
                 await client.ehlo()
@@ -66,7 +67,7 @@ async def _connected(account: SmtpAccount) -> AsyncIterator[SMTP]:
 
 
 async def check_account(account: SmtpAccount) -> None:
-    """Check that mail can be submitted. Raises ConfigError, ToolcribError."""
+    """Check that the server accepts our connection and login. Raises ConfigError, ToolcribError."""
     from aiosmtplib import SMTPAuthenticationError, SMTPException
 
     try:
@@ -83,7 +84,7 @@ async def check_account(account: SmtpAccount) -> None:
 
 
 async def submit(account: SmtpAccount, ours: str, to: str, raw: bytes) -> None:
-    """Submit a mail to a user, with a copy to us in the same transaction, unless the server refuses the copy. Raises NotSent."""
+    """Submit a mail to a user, and a copy to us in one transaction; no copy if the server refuses it. Raises NotSent."""
     from aiosmtplib import SMTPException, SMTPResponseException
 
     is_told = is_in_doubt = False
@@ -92,7 +93,7 @@ async def submit(account: SmtpAccount, ours: str, to: str, raw: bytes) -> None:
             await client.mail(ours)
             is_told = True
             await client.rcpt(to)
-            with contextlib.suppress(SMTPResponseException):  # without a copy the proof is weaker; send it anyway
+            with contextlib.suppress(SMTPResponseException):  # without a copy the proof is weaker; send the mail anyway
                 await client.rcpt(ours)
             is_in_doubt = True
             await client.data(raw)

@@ -15,7 +15,9 @@ from toolcrib.contract.regex import Regex
 
 _POLICY = EmailPolicy(linesep="\r\n")
 _ROOT = 120
-"""Longest thread id, in characters, that our ids contain: some mail programs return no other reference."""
+"""Maximum length, in characters, of a thread id that is put into our Message-ID: an answer from some mail programs refers to
+nothing else.
+"""
 _OURS = Regex(r"toolcrib\.[0-9a-f]{32}\.([\w-]*)@")
 _ID_TEXT = Regex(r"[\x21-\x3b\x3d\x3f-\x7e]{1,200}\Z")
 _TO = Regex(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}\Z")
@@ -24,8 +26,8 @@ _SUBJECT = 200
 
 
 def id_of(out: Outbound, domain: str) -> str:
-    """Return the Message-ID of a message of ours, the same for each attempt. When a question is shown again without buttons, it
-    gets a different one.
+    """Return the Message-ID of a message of ours, the same for each attempt to send it. When a question is shown again
+    without buttons, it gets a different one.
     """
     kind = "?" if out.buttons else "."
     digest = hashlib.sha256(f"{kind}{out.chat.key}\0{out.key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -34,7 +36,7 @@ def id_of(out: Outbound, domain: str) -> str:
 
 
 def thread_in(message_id: str) -> str:
-    """Return the thread in an id of ours, or "" for any other id. Ids can be forged: the result is a valid id or ""."""
+    """Return the thread in an id of ours, or "" for any other id. Also "" if a forged id contains an invalid one."""
     found = _OURS.match(message_id)
     try:
         root = "" if found is None else base64.urlsafe_b64decode(found[1] + "=" * (-len(found[1]) % 4)).decode("ascii")
@@ -44,7 +46,9 @@ def thread_in(message_id: str) -> str:
 
 
 def mail_of(out: Outbound, ours: str, message_id: str, link: str, files: list[bytes]) -> bytes:
-    """Return a message as mail. ``link`` leads to the page that decides a question. Raises ValueError for an invalid address."""
+    """Return a message as mail. ``link`` leads to the page for the user's decision. Raises ValueError for an invalid
+    address.
+    """
     if not _TO.match(out.chat.id):
         raise ValueError("no address")
     answered = out.reply_to if _ID_TEXT.match(out.reply_to) else out.chat.thread
@@ -64,8 +68,8 @@ def mail_of(out: Outbound, ours: str, message_id: str, link: str, files: list[by
 
 
 def _body(out: Outbound, link: str, files: list[bytes]) -> bytes:
-    """Return the rest of the mail. ``mail_of`` writes the fields before it by hand, because the library decodes text that looks
-    encoded.
+    """Return the content of the mail with the fields that describe it. ``mail_of`` writes the other header fields without the
+    library, because it decodes text that looks encoded.
     """
     mail = EmailMessage(policy=_POLICY)
     text = without_controls(out.text)
@@ -83,5 +87,5 @@ def _body(out: Outbound, link: str, files: list[bytes]) -> bytes:
 
 
 def one_line(text: str) -> str:
-    """Return a text that can't end a field of a mail."""
+    """Return the text as one line without control characters, so that it can't break out of a header field."""
     return without_controls(" ".join(text.split())).replace("\ufffd", "")

@@ -54,7 +54,7 @@ _REFUSED = {
     "707",
 }
 _FOR_NOW = {"nosuchnick", "toomanytargets", "439", "707"}
-"""Temporary refusals; the last ones are for senders that write to many targets within a short time."""
+"""Temporary refusals. All but ``nosuchnick`` are for senders that write to many targets within a short time."""
 
 
 class IrcLost(ToolcribError):
@@ -71,7 +71,7 @@ class IrcLink:
         self.nick = given["nick"]
         some = secrets.randbelow(700) + 100
         self._nicks = [f"{self.nick}_", f"{self.nick}__", *(f"{self.nick[:6]}{some + number}" for number in range(3))]
-        """Nicks to try if the first one is taken; the last ones also fit servers with a limit of nine characters."""
+        """Nicks to try if the configured one is taken; the last three also fit servers with a limit of nine characters."""
         loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[str] = loop.create_future()
         self._began: asyncio.Future[None] = loop.create_future()
@@ -85,13 +85,16 @@ class IrcLink:
         self._numbers = itertools.count(1)
         self._saying = asyncio.Lock()
         self._told, self._has_left = "", False
-        """The recipient of the message that is being sent, and whether a user left or took that nick since it began."""
+        """The nick that the current message is sent to, "" for a channel; and whether a user left or took it since sending began.
+        """
         self._rate, self._burst, self._next = float(given["per_second"]), float(given["burst"]), 0.0
         self._connection: Any = None
 
     @classmethod
     async def open(cls, given: dict[str, str], secret: str, trust: Trust, took: Callable[[Any], None]) -> IrcLink:
-        """Log in as the settings require. Nothing is sent before TLS is active. Raises ConfigError, IrcLost, OSError."""
+        """Connect and log in as the settings say. With TLS, nothing is sent before it is active. Raises ConfigError, IrcLost,
+        OSError.
+        """
         from irc.client_aio import AioReactor
         from irc.connection import AioFactory
 
@@ -127,7 +130,7 @@ class IrcLink:
 
     @property
     def is_up(self) -> bool:
-        """True until the connection is lost."""
+        """True from the login until the connection is lost."""
         return not self.lost.done() and self._began.done()
 
     async def close(self) -> None:
@@ -138,7 +141,7 @@ class IrcLink:
         await asyncio.sleep(0)
 
     async def watch(self) -> None:
-        """Ping the server at intervals, and ask for our nick again if another user had it. Runs until it raises IrcLost."""
+        """Ping the server at intervals, and request the configured nick if we have another. Runs until it raises IrcLost."""
         while True:
             await asyncio.sleep(_ALIVE_SECONDS)
             await self.confirmed()
@@ -260,7 +263,7 @@ class IrcLink:
             waiting.set_result(None)
 
     def _ask_again(self) -> None:
-        """Repeat pending WHOIS queries after the server refused too frequent ones."""
+        """Repeat pending WHOIS queries after the server refused one because there were too many."""
         for found, waiting in self._whois.values():
             if not waiting.done():
                 self._raw(f"WHOIS {found['nick']}")
@@ -301,12 +304,13 @@ class IrcLink:
             raise IrcLost("the server did not answer in time") from error
 
     async def say(self, target: str, lines: Sequence[str], done: Callable[[int], None], account: str = "") -> None:
-        """Send lines, and after every few of them call ``done`` with the number that the server took. With an ``account``, send
-        only while the nick is logged in with it: the server is asked before and after every few lines, because many lines take
-        minutes and a nick can change hands at any time. Lines sent around such a change are not counted. Raises IrcLost, and
-        NotSent, with the code AWAY if the account is not logged in.
+        """Send lines in groups, and call ``done`` with the size of each group that the server took. With an ``account``, send
+        only while the nick is logged in with it: the server is asked before the first group and after each one, because many
+        lines take minutes and a nick can change hands at any time. A group during which it does is not passed to ``done``.
+
+        Raises IrcLost. Raises NotSent if the server refuses a line, and with the code AWAY if the account is not logged in.
         """
-        async with self._saying:  # one message at a time, so that a refusal belongs to the last one
+        async with self._saying:  # one message at a time, so that a refusal belongs to this message
             self._told, self._has_left, self._refusals = fold(target) if account else "", False, []
             whose = await self.whois(target, anew=True) if account and lines else (account, "")
             if whose[0] != account:
@@ -332,8 +336,8 @@ class IrcLink:
                 done(len(some))
 
     async def whois(self, nick: str, *, anew: bool = False) -> tuple[str, str]:
-        """Return (account, nick!user@host) of the nick's current user, "" if the nick is unused or not logged in. ``anew``: ask
-        after all lines that were sent before. Raises IrcLost.
+        """Return (account, nick!user@host) of the nick's current user. The account is "" for a user who is not logged in; both
+        are "" for an unused nick. ``anew``: don't share the answer to a pending query. Raises IrcLost.
         """
         while anew and fold(nick) in self._whois:
             await self._within(self._whois[fold(nick)][1])

@@ -40,15 +40,15 @@ _EACH, _ALL = 20, 1_000
 
 @dataclass(slots=True)
 class _Saying:
-    """A message that is being sent: the number of lines that the server took, and the task that sends the others."""
+    """A message that is being sent: how many of its lines the server took, and the task that sends the remaining lines."""
 
     taken: int = 0
     task: asyncio.Task[None] | None = None
 
 
 class IrcPlatform:
-    """The IRC platform. README.md describes the ``settings``. Direct chats and users are known by accounts, groups by
-    channels.
+    """The IRC platform. README.md describes the ``settings``. Direct chats and users are identified by
+    accounts, groups by channels.
     """
 
     def __init__(self, name: str, host: Host, **more: Any) -> None:
@@ -61,15 +61,15 @@ class IrcPlatform:
         self._waiting: Counter[str] = Counter()
         self._without_account: Recent[str, float] = Recent(1_000)
         self._people: dict[str, dict[str, str]] = {}
-        """Nicks in the channels that we are in, by their folded form."""
+        """For each channel that we are in: the nicks of its users, by their folded form."""
         self._nicks: dict[str, str] = {}
-        """The last nick of each account that may speak."""
+        """The last nick of each account whose messages the gateway keeps."""
         self._asked: dict[str, list[str]] = {}
         self._saying: Recent[str, _Saying] = Recent(1_000)
         self._followed: list[str] = []
         self._numbers, self._start = itertools.count(1), secrets.token_hex(6)
         self.latest = ""
-        """The id of the last message received: our own number, because IRC has no ids unless its server has message tags."""
+        """The id of the last message received: our own number, because not every server gives messages an id."""
 
     # -- connection ----------------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class IrcPlatform:
         return await IrcLink.open(self._given, self._secret, Trust(self._host, self._given["ca_file"]), self._took)
 
     async def start(self) -> None:
-        """Enter the channels, and begin to receive."""
+        """Join the channels, and begin to receive."""
         self._nicks = dict(await self._host.recall("nicks") or {})
         self._asked = dict(await self._host.recall("asked") or {})
         self._followed = list(await self._host.recall("channels") or ())
@@ -144,7 +144,8 @@ class IrcPlatform:
         await link.confirmed()
 
     async def _stay(self) -> None:
-        """Receive until the connection ends. Raises IrcLost if it ended soon, so that the next attempt waits."""
+        """Receive until the connection ends. Raises IrcLost if it ended soon, so that the caller waits before the next attempt.
+        """
         begun = time.monotonic()
         if self._link is None or not self._link.is_up:
             self._link = await self._opened()
@@ -173,7 +174,7 @@ class IrcPlatform:
     # -- receiving -----------------------------------------------------------------------------------------------
 
     def _took(self, event: Any) -> None:
-        """Queue or record an event of the server. Never waits."""
+        """Queue a message or an invitation, or record or log another event of the server. Never waits."""
         kind, source = str(event.type), event.source
         if kind in ("pubmsg", "privmsg", "invite") and source and "!" in source:
             mask = str(source)
@@ -189,7 +190,7 @@ class IrcPlatform:
             self._membership(kind, getattr(source, "nick", ""), str(event.target or ""), list(event.arguments))
 
     def _membership(self, kind: str, nick: str, target: str, arguments: list[str]) -> None:
-        """Record who is in our channels: an answer that names them must not notify them."""
+        """Record which users are in our channels, because an answer that names them must not notify them."""
         ours, channel = self._link is not None and fold(nick) == fold(self._link.nick), self._folded(target)
         if kind == "namreply" and len(arguments) > 1:
             there = self._people.setdefault(self._folded(arguments[1]), {})
@@ -218,8 +219,8 @@ class IrcPlatform:
                 except StoreFailed:
                     await asyncio.sleep(0.5)
                 except IrcLost:
-                    break  # its author can't be determined any more
-                except Exception:  # noqa: BLE001 - it must not block the others
+                    break  # the author of the message can't be determined any more
+                except Exception:  # noqa: BLE001 - one message must not block the others
                     _log.exception("%s: a message could not be handled and is skipped", self.name)
                     break
             self._waiting[mask] -= 1
@@ -227,8 +228,9 @@ class IrcPlatform:
                 del self._waiting[mask]
 
     async def _account(self, mask: str, event: Any) -> str:
-        """Return the author's account at the network's services, or "" for none: from the server's tag on this message, else from
-        the server's present answer for the same nick, user and host. Raises IrcLost.
+        """Return the author's account at the network's services, or "" if none is known. The setting ``accounts`` decides whether
+        it is read from the server's tag on this message or from a WHOIS answer for the same nick, user and host. After an answer
+        without an account, the server is not asked again for a few seconds. Raises IrcLost.
         """
         if self._given["accounts"] == "tags":
             found = [str(one["value"] or "") for one in event.tags or () if one["key"] == "account"]
@@ -290,7 +292,7 @@ class IrcPlatform:
     # -- sending -------------------------------------------------------------------------------------------------
 
     async def send(self, out: Outbound) -> str:
-        """Send a message, line by line. If this takes longer than the caller waits, it continues. Raises NotSent."""
+        """Send a message, line by line, and return its id. If the caller stops waiting, sending continues. Raises NotSent."""
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         ours, before = id_of(out.key), self._saying.get(out.key)
@@ -311,7 +313,7 @@ class IrcPlatform:
         if out.chat.is_group and self._folded(target) not in self._people:
             wanted = [*map(self._folded, self._given["channels"].replace(",", " ").split()), *self._followed]
             raise NotSent("the bot is not in the channel", for_good=self._folded(target) not in wanted)
-        # Hosts have up to 63 bytes. The lines do not depend on the nicks in use, so sending can continue after a nick changed.
+        # Room for any host (63 bytes) and any nick: if a nick changes, the lines stay the same, so sending can continue.
         room = 510 - len(f":{link.nick:30}!~toolcrib@ PRIVMSG {target:30} :".encode()) - 64
         there = self._people.get(self._folded(target), {})
         lines = lines_of(out, room, [one for folded, one in there.items() if folded != fold(link.nick)])
@@ -329,14 +331,14 @@ class IrcPlatform:
             raise
 
     def _nick_of(self, account: str) -> str:
-        """Return the last nick of an account; the account may use another one now. Raises NotSent."""
+        """Return the last known nick of an account, or the account's name. Raises NotSent if that is not a valid nick."""
         nick = self._nicks.get(account, account)
         if not _NICK.match(nick):
             raise NotSent("the recipient was never seen on this network", for_good=True)
         return nick
 
     async def _note_asked(self, out: Outbound, ours: str) -> None:
-        """Store the open questions of a channel, so that a number alone can answer the only one."""
+        """Store the open questions of a channel, so that a number alone answers a question if it is the only one."""
         known = self._asked.get(out.chat.id, [])
         if out.chat.is_group and bool(out.buttons) != (ours in known):
             now = [*known, ours][-50:] if out.buttons else [one for one in known if one != ours]

@@ -19,8 +19,8 @@ _WHISPER = "\u2060"
 
 
 def lines_of(out: Outbound, most: int, nicks: Collection[str]) -> list[str]:
-    """Return a message as lines of at most ``most`` bytes, cut between words if possible. Unless the text is plain, a joiner in
-    each nick of the channel keeps clients from notifying users who are named.
+    """Return a message as lines of at most ``most`` bytes, cut between words if possible. Unless the text is plain, put an
+    invisible joiner into each of the channel's ``nicks`` in it, so that clients do not notify users who are named.
     """
     text = without_controls(out.text) if out.is_plain else quiet(shown(out.text, _PLAIN), nicks)
     lines = [line.replace("\t", "    ").rstrip() for line in text.split("\n")]
@@ -28,7 +28,8 @@ def lines_of(out: Outbound, most: int, nicks: Collection[str]) -> list[str]:
 
 
 def _pieces(line: str, most: int, *, is_plain: bool) -> Iterator[str]:
-    """Yield a line in pieces, each with the line's quotation marks: else the later pieces would look like our own words."""
+    """Yield a line in pieces. Each piece of a quoted line begins with its ``>``, or later pieces would look like our own words.
+    """
     found = None if is_plain else _MARKS.match(line)
     marks = found[0][: most // 4] if found is not None else ""
     yield from (f"{marks}{piece}" for piece in _cut(line[len(marks) :], most - len(marks)))
@@ -48,7 +49,7 @@ def _cut(line: str, most: int) -> Iterator[str]:
 
 
 def quiet(text: str, nicks: Collection[str]) -> str:
-    """Return a text with a joiner inside each nick, so that clients do not notify its user."""
+    """Return a text with an invisible joiner inside each nick, so that clients do not notify its user."""
     names = sorted((re.escape(one) for one in nicks if len(one) > 1), key=len, reverse=True)
     if not names:
         return text
@@ -63,10 +64,10 @@ def text_of(line: str) -> str:
 
 
 def id_of(key: str) -> str:
-    """Return the id of a message of ours, because IRC has none."""
+    """Return an id for the message of ours with this key, because IRC gives it none."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def fold(name: str) -> str:
-    """Return a nick or a channel in the form that IRC compares."""
+    """Return the name of a user or a channel as IRC compares it with others."""
     return name.lower().translate(str.maketrans("[]\\^", "{}|~"))

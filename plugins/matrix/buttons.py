@@ -1,4 +1,4 @@
-"""Buttons as reactions: we add them to our own messages, and users add the same ones."""
+"""Buttons as reactions: we add them to our own messages, and a user adds the same one to press a button."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class MatrixButtons:
     def __init__(self, server: MatrixServer) -> None:
         self._server = server
         self._given: Recent[str, dict[str, str]] = Recent(_REMEMBERED)
-        """Our reactions by message: their ids by emoji. For other messages the server is asked."""
+        """For each message, the ids of our reactions by emoji. If a message is missing here, the server is asked."""
         self._choices: Recent[str, dict[str, str]] = Recent(_REMEMBERED)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def show(self, room: str, message: str, buttons: Sequence[Button], *, is_new: bool) -> None:
-        """Begin to add the reactions of these buttons, and to remove others. The message is shown first, so that no user can
-        press a button that the gateway does not know yet.
+        """Start a task that adds the reactions of these buttons and removes others. Sending does not wait for it, so the gateway
+        knows the message before a user can press a button.
         """
         wanted = {bare(emoji := emoji_of(one, number)): (emoji, one.choice) for number, one in enumerate(buttons)}
         if is_new:
@@ -66,8 +66,8 @@ class MatrixButtons:
         return self._choices[message].get(emoji, "")
 
     async def _give(self, room: str, message: str, wanted: Mapping[str, str], before: asyncio.Task[None] | None) -> None:
-        """Add and remove reactions after the previous change, however long rate limits delay it. Stop if the server refuses for
-        another reason.
+        """Wait for the previous change, then add and remove reactions. Retry after rate limits and lost connections. Stop if the
+        server refuses for another reason.
         """
         if before is not None:
             await asyncio.wait([before])
@@ -99,6 +99,6 @@ class MatrixButtons:
 
     async def _found(self, room: str, message: str) -> dict[str, str]:
         where = ("rooms", room, "relations", message, "m.annotation", "m.reaction")
-        found = await self._server.call("GET", *where, version="v1", dir="f", limit=50)  # ours came first
+        found = await self._server.call("GET", *where, version="v1", dir="f", limit=50)  # oldest first: ours are among them
         ours = [event for event in found.get("chunk", ()) if event.get("sender") == self._server.account]
         return {emoji: str(event["event_id"]) for event in ours if (emoji := reaction_of(event)[1])}

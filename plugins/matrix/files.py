@@ -16,7 +16,7 @@ _NOISE = "application/octet-stream"
 
 
 async def fetched(server: MatrixServer, attachment: Attachment) -> AsyncIterator[bytes]:
-    """Yield a received file. Raises MatrixRefused, and at the end ToolcribError if the content does not match its digest."""
+    """Yield a received file. Raises MatrixRefused, and ToolcribError for a wrong key or, at the end, a wrong digest."""
     ref = {name: str(value) for name, value in attachment.ref.items()}
     pieces = server.media(ref["mxc"])
     async for piece in _decrypted(pieces, ref) if "key" in ref else pieces:
@@ -51,7 +51,7 @@ async def uploaded(server: MatrixServer, file: OutFile, *, is_encrypted: bool) -
     if not file.path.is_file():
         raise NotSent(f"{file.name} no longer exists", for_good=True)
     size = file.path.stat().st_size
-    with file.path.open("rb") as content:  # the client leaves its own files open if the server stops early
+    with file.path.open("rb") as content:  # a file that the client opens stays open if the server stops early
 
         def begun(*_: int) -> BinaryIO:
             content.seek(0)

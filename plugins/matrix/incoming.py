@@ -14,7 +14,9 @@ _TYPES = {"m.image": "image/png", "m.audio": "audio/ogg", "m.video": "video/mp4"
 
 @dataclass(frozen=True, slots=True)
 class MatrixMessage:
-    """A message in an event. ``answers`` is the message that it is shown below, ``reply_to`` the one that its author chose."""
+    """A message in an event. ``answers`` is the id of the message that it replies to; ``reply_to`` is the same, but "" if the
+    author's client, not the author, chose that message, as clients do in threads.
+    """
 
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
@@ -27,7 +29,7 @@ class MatrixMessage:
 
 
 def message_of(event: Mapping[str, Any], account: str) -> MatrixMessage | None:
-    """Return the message in an event, or None for a removed message or another event. ``account`` is ours."""
+    """Return the message in an event, or None if it has none, as after the message was removed. ``account`` is ours."""
     content = _mapping(event.get("content"))
     related = _mapping(content.get("m.relates_to"))
     edits = _text(related.get("event_id")) if related.get("rel_type") == "m.replace" else ""
@@ -53,7 +55,7 @@ def message_of(event: Mapping[str, Any], account: str) -> MatrixMessage | None:
 
 
 def reaction_of(event: Mapping[str, Any]) -> tuple[str, str]:
-    """Return (the message's id, the emoji); both are "" for a removed reaction."""
+    """Return (the message's id, the emoji); both are "" if the event is no reaction or a removed one."""
     related = _mapping(_mapping(event.get("content")).get("m.relates_to"))
     if related.get("rel_type") != "m.annotation":
         return "", ""
@@ -78,7 +80,7 @@ def _mentions(content: Mapping[str, Any], body: str, account: str) -> bool:
     if isinstance(said, Mapping):
         users = said.get("user_ids")
         return isinstance(users, list) and account in users
-    return account in body or f"https://matrix.to/#/{account}" in _text(content.get("formatted_body"))  # clients from before 2023
+    return account in body or f"https://matrix.to/#/{account}" in _text(content.get("formatted_body"))  # clients of before 2023
 
 
 def _unquoted(body: str) -> str:
