@@ -5,7 +5,7 @@
 ``Agent`` is for programs that want a model with tools; ``TextDelta``, ``ToolFinished`` and the other types in ``Event`` are its
 events. They are imported at first use, so that other importers do not load them. ``__version__`` is the distribution's.
 ``toolcrib.chat`` and ``toolcrib.platforms`` are for chat platforms, ``toolcrib.backends`` for backends, ``toolcrib.testing``
-for tests. toolcrib's own agent and tools import none of these five modules; they import ``toolcrib.contract``.
+for tests. toolcrib's own agent and tools import neither this module nor these four; they import ``toolcrib.contract``.
 """
 
 from __future__ import annotations

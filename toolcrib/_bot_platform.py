@@ -93,9 +93,9 @@ class BotPlatform(Generic[Client]):
 class IntakePlatform(BotPlatform[Client], ABC):
     """A platform for a service that delivers each message once and does not prevent duplicates of sent ones.
 
-    It takes messages through an ``Intake``, and shows each ``Outbound.key`` once, by ``SentKeys``. A subclass sets ``_intake``,
-    ``_receive``, ``_lost`` and ``_not_sent`` when it connects. When ``_receive`` has a connection, it calls ``_hold``, and then
-    ``_taking.resume`` with the channels to read.
+    It takes messages through an ``Intake``, and shows one message per ``Outbound.key``, by ``SentKeys``. A subclass sets
+    ``_intake``, ``_receive``, ``_lost`` and ``_not_sent`` when it connects. When ``_receive`` has a connection, it calls
+    ``_hold``, and then ``_taking.resume`` with the channels to read.
     """
 
     cannot_be_sent: tuple[type[Exception], ...] = (FileNotFoundError, PermissionError)
@@ -175,7 +175,7 @@ class IntakePlatform(BotPlatform[Client], ABC):
 
     @abstractmethod
     async def _note(self, out: Outbound) -> str:
-        """Return the place where ``_find`` would begin to search for a message that is about to be shown."""
+        """Return the place where ``_find`` must begin to search for the message that is about to be shown."""
 
     @abstractmethod
     async def _find(self, out: Outbound, note: str) -> str:

@@ -20,7 +20,8 @@ DIRECT = Chat("direct")
 class FakeHost:
     """A ``toolcrib.chat.Host`` in memory: ``received`` and ``presses`` keep what a platform delivered.
 
-    ``allowed`` are the users who may speak, None for all. Messages are known by chat and id, as in the real host.
+    ``allowed`` are the users who may speak, None for all. Two messages with the same chat and id count as one, as in the
+    real host.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class FakeHost:
     def folder(self) -> Path:
         """The folder that was given. Raises ConfigError if none was given."""
         if self._folder is None:
-            raise ConfigError("this platform keeps files: FakeHost(folder=...)")
+            raise ConfigError("the platform needs a folder: pass FakeHost(folder=...)")
         return self._folder
 
     async def recall(self, name: str) -> Json:
@@ -125,7 +126,7 @@ class FakePlatform:
         self.changed = asyncio.Event()
 
     async def connect(self) -> str:
-        """Log in."""
+        """Return an account's id."""
         return f"{self.name}-bot"
 
     async def start(self) -> None:

@@ -35,7 +35,7 @@ def _scene(play: Callable[[Any, Stage], Awaitable[None]]) -> Callable[[PlatformS
 
 
 def _known_at(error: AssertionError) -> str:
-    """Return the local variables at a failed assertion: pytest explains comparisons only for tests of its own folder."""
+    """Return the local variables at a failed assertion, because pytest shows them only for the author's own test files."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

@@ -16,10 +16,10 @@ from toolcrib.contract.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A response. ``body`` is sent after ``delay`` seconds in ``pieces`` of that many bytes (0: at once), ``pause`` seconds
+    """A response. ``body`` is sent after ``delay`` seconds, in pieces of ``pieces`` bytes (0: in one piece), ``pause`` seconds
     apart.
 
-    ``cut`` closes the connection after that many bytes, in the middle of the chunked transfer.
+    If ``cut`` is not None, the connection is closed after that many bytes, in the middle of the chunked transfer.
     """
 
     body: bytes
@@ -37,7 +37,7 @@ class ChatServer:
 
     ``requests`` keeps each request's JSON body, ``headers`` its headers (names in lower case). A request beyond the last response
     gets status 500. ``GET /v1/models`` lists ``models``. ``answers`` are responses for other paths, as JSON or a Response, sent
-    each time (``{"/props": {...}, "/api/show": {...}}``, or ``/v1/models`` with more in it); ``asides`` keeps the requests for
+    each time (``{"/props": {...}, "/api/show": {...}}``, or other data for ``/v1/models``); ``asides`` keeps the requests for
     them and for any GET, as (path with query, headers, body or None). Any other GET gets status 404.
     """
 

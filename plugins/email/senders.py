@@ -77,7 +77,7 @@ def _is_aligned(identity: str, domain: str) -> bool:
 
 
 def _results(text: str) -> tuple[str, list[tuple[str, str, Mapping[str, str]]]] | None:
-    """Return (name of the server, (method, outcome, properties) of each result), or None if the field is malformed.
+    """Return (name of the server, (method, outcome, properties) of each result), or None if the field is too long or malformed.
 
     Comments are removed and quoted text is replaced, because a stranger may have written them.
     """

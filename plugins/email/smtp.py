@@ -21,8 +21,7 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SmtpAccount:
-    """SMTP server for our mail, and our login there. Without ``is_tls``, the server must offer STARTTLS, or be on this machine.
-    """
+    """SMTP server for our mail, and our login there. Without ``is_tls``, it must offer STARTTLS, or be on this machine."""
 
     host: str
     port: int

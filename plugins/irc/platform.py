@@ -144,8 +144,7 @@ class IrcPlatform:
         await link.confirmed()
 
     async def _stay(self) -> None:
-        """Receive until the connection ends. Raises IrcLost if it ended soon, so that the caller waits before the next attempt.
-        """
+        """Receive until the connection ends. Raises IrcLost if it ended soon: the caller then waits before it tries again."""
         begun = time.monotonic()
         if self._link is None or not self._link.is_up:
             self._link = await self._opened()

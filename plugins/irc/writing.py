@@ -28,8 +28,7 @@ def lines_of(out: Outbound, most: int, nicks: Collection[str]) -> list[str]:
 
 
 def _pieces(line: str, most: int, *, is_plain: bool) -> Iterator[str]:
-    """Yield a line in pieces. Each piece of a quoted line begins with its ``>``, or later pieces would look like our own words.
-    """
+    """Yield a line in pieces. Each piece of a quoted line begins with ``>``, or later ones would look like our own words."""
     found = None if is_plain else _MARKS.match(line)
     marks = found[0][: most // 4] if found is not None else ""
     yield from (f"{marks}{piece}" for piece in _cut(line[len(marks) :], most - len(marks)))

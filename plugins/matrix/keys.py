@@ -31,8 +31,8 @@ _FEW = 25
 """Number of one-time keys on the server below which more are uploaded."""
 _REMEMBERED = 20_000
 _SESSIONS = 10_000
-"""Number of the newest message keys that are kept at a start: each costs 0.4 ms and 4 KiB, and a busy bot gets hundreds
-a day.
+"""Number of the newest message keys that are kept at a start: loading each takes 0.4 ms and 4 KiB, and a busy bot gets
+hundreds a day.
 """
 _FORGET = "DELETE FROM megolminboundsessions WHERE rowid <= (SELECT max(rowid) FROM megolminboundsessions) - ?"
 _LOST = (MatrixRefused, OSError, TimeoutError)
@@ -73,7 +73,7 @@ class MatrixKeys:
         self._places: Recent[tuple[str, int], str] = Recent(_REMEMBERED)
         """Message ids by session and index: another message with the same pair is a replay."""
         self.came: set[str] = set()
-        """Sessions whose keys arrived. The code that waits for one removes it."""
+        """Sessions whose keys arrived. The platform then reads their messages, and clears the set."""
         self.rooms: set[str] = machine.store.load_encrypted_rooms()
         """Rooms that are encrypted. They stay encrypted, whatever the server reports later."""
 
@@ -124,8 +124,8 @@ class MatrixKeys:
             _log.warning("a message to this device could not be read: %s", type(error).__name__)
 
     def _give_up_session(self, request: Any) -> None:
-        """Drop a room's session if a device that received its key asks for it again: it can read the messages of the next
-        session.
+        """Drop a room's session if a device that received its key asks for the key again, so that the device can read
+        the messages of the next session.
         """
         session = self._machine.outbound_group_sessions.get(request.room_id)
         who = (request.sender, request.requesting_device_id)
@@ -133,8 +133,8 @@ class MatrixKeys:
             del self._machine.outbound_group_sessions[request.room_id]
 
     async def upload(self) -> None:
-        """Upload our keys to the server, after storing them: a kill must not leave keys on it whose secrets are lost. Raises as
-        call does.
+        """Upload our keys to the server, after storing them, so that the server has no keys whose secrets are lost if the
+        process is killed. Raises as MatrixServer.call does.
         """
         from nio.responses import KeysUploadResponse
 
@@ -153,7 +153,7 @@ class MatrixKeys:
         machine = self._machine
         if machine.wedged_devices:
             await self._claim(machine.get_users_for_key_claiming())
-            machine.wedged_devices.clear()  # a device without keys is asked again after it writes again
+            machine.wedged_devices.clear()  # a device that had no key is asked again after its next unreadable message
         for message in list(machine.outgoing_to_device_messages):
             await self._send(message.type, message.as_dict()["messages"])
             machine.handle_response(ToDeviceResponse(message))
@@ -197,7 +197,7 @@ class MatrixKeys:
             for name, keys in names.items():
                 try:
                     self._machine.handle_response(KeysClaimResponse({user: {name: keys}}, {}))
-                except Exception as error:  # noqa: BLE001 - another device's data must not keep other devices from their keys
+                except Exception as error:  # noqa: BLE001 - one device's invalid key must not prevent sessions with others
                     _log.warning("another user's device sent an invalid key: %s", type(error).__name__)
 
     # -- messages ------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class MatrixKeys:
             session = await self._session_for(room, people, rules)
             plain = json.dumps({"type": kind, "content": content, "room_id": room}, ensure_ascii=False)
             found = {"algorithm": MEGOLM, "sender_key": self._key, "ciphertext": session.encrypt(plain)}
-        related = {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}  # servers need it
+        related = {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}  # servers need to read it
         return {**found, "session_id": session.id, "device_id": self._machine.device_id, **related}
 
     async def _session_for(self, room: str, people: Collection[str], rules: Mapping[str, Any]) -> Any:
@@ -244,8 +244,8 @@ class MatrixKeys:
         return session
 
     async def decrypt(self, room: str, event: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the decrypted event, or None if its content does not match the event. Raises MatrixNoKeyError, and the
-        errors of MatrixServer.call.
+        """Return the decrypted event, or None if its content can't be read, is for another room, or was in an earlier event.
+        Raises MatrixNoKeyError, and the errors of MatrixServer.call.
         """
         content, sender = event["content"], event["sender"]
         name, said = content.get("session_id"), content.get("ciphertext")
@@ -269,12 +269,14 @@ class MatrixKeys:
         return {**event, "type": found.get("type"), "content": {**related, **found["content"]}}
 
     async def _session_of(self, room: str, sender: str, name: str) -> Any:
-        """Return the session of that name whose key came from a device of the sender."""
+        """Return the session of that name whose key came from a device of the sender. Raises MatrixNoKeyError, and the errors of
+        MatrixServer.call.
+        """
         held = {key: one[name] for key, one in self._machine.inbound_group_store[room].items() if name in one}
         if sender == self._server.account and self._key in held:
             return held[self._key]
         for is_looked_up in (False, True):
-            if held and is_looked_up:  # the key is of an unknown device: the apparent sender may not be the real one
+            if held and is_looked_up:  # an unknown device sent the key: it may not be the apparent sender's
                 self._looked_up.discard(sender)
                 await self._look_up([sender])
             for key, session in held.items():
@@ -296,12 +298,15 @@ class MatrixKeys:
 
 
 def lack_before() -> MatrixLack | None:
-    """Return why no keys can be opened, if that is known before a login. Also return None if matrix-nio itself is missing."""
+    """Return why keys can't be opened if that is known before a login, else None. If matrix-nio itself is missing, return None,
+    because ``login`` reports that.
+    """
     return _NOT_INSTALLED if find_spec("nio") is not None and any(find_spec(name) is None for name in _LIBRARIES) else None
 
 
 async def open_keys(server: MatrixServer, host: Host) -> MatrixKeys | MatrixLack:
-    """Open or create the keys of the account's device; else return the reason why that is not possible. Raises ConfigError."""
+    """Open or create the keys of the account's device; else return the reason why that is not possible. Raises
+    ConfigError, and the errors of MatrixServer.call."""
     if (lack := lack_before()) is not None:
         return lack
     account, device = server.account, server.client.device_id
@@ -330,7 +335,7 @@ def _machine(account: str, device: str, path: Path, key: str) -> Any:
     from nio.store import SqliteStore
 
     class _Machine(Olm):  # type: ignore[misc]  # nio has no type hints
-        """A decryption machine that accepts a requested session key again from the device that made it."""
+        """nio's Olm machine, but it also accepts a requested session key if the device that created the key sends it."""
 
         def _should_accept_forward(self, sender: str, sender_key: str, event: Any) -> bool:
             asked = self.outgoing_key_requests.get(event.session_id)
@@ -343,13 +348,14 @@ def _machine(account: str, device: str, path: Path, key: str) -> Any:
 
 
 def _pickle_key(host: Host, folder: Path) -> str:
-    """Return the secret that encrypts keys on disk: the operator's, else one that is made once and stored beside them."""
+    """Return the secret that encrypts keys on disk: the operator's, else one that is generated once and stored beside the
+    keys."""
     try:
         return host.secret(SECRET)
     except ConfigError:
         path = folder / "key"
     if not path.exists():
-        made = path.with_suffix(".new")  # a kill leaves no partial file
+        made = path.with_suffix(".new")  # if the process is killed, no partial file is left
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(32))
         made.replace(path)

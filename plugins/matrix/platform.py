@@ -34,7 +34,8 @@ _UNREAD = "I could not read a message of {name}: its key has not arrived. I aske
 
 
 class MatrixPlatform:
-    """Implements toolcrib.chat.Platform with its optional protocols. Without settings it keeps to Synapse's default limits."""
+    """Implements toolcrib.chat.Platform with its optional protocols. Without settings, it stays within Synapse's default
+    rate limits."""
 
     def __init__(self, name: str, host: Host, **_: Any) -> None:
         self.name = name
@@ -43,12 +44,12 @@ class MatrixPlatform:
         self._task: asyncio.Task[None] | None = None
         self._server: MatrixServer | None = None
         self._ours: Recent[str, bool] = Recent(_OURS)
-        """Messages that were replied to, and whether they are ours."""
+        """Whether messages are ours, by id: of messages that we sent, and of messages that users replied to."""
         self._lack: MatrixLack | None = lack_before()
         self._waiting = MatrixWaiting(host)
 
     async def connect(self) -> str:
-        """Log in. Raises ConfigError, MatrixRefused, OSError."""
+        """Log in, and return the account's user id. Raises ConfigError, MatrixRefused, OSError."""
         settings_of(self._host, _SETTINGS)
         per_second, burst = number_of(self._host, "per_second", 0.2), number_of(self._host, "burst", 10)
         edit_seconds = number_of(self._host, "edit_seconds", max(1.0, 1 / max(per_second, 0.01)))
@@ -96,7 +97,7 @@ class MatrixPlatform:
     # -- receiving -----------------------------------------------------------------------------------------------
 
     async def take(self, room: str, event: Mapping[str, Any]) -> None:
-        """Take an event of a room, and skip one that can't be read. Raises StoreFailed, and errors of the connection."""
+        """Handle an event of a room, or skip it if that fails. Raises StoreFailed, and errors of the connection."""
         sender, event_id = event.get("sender"), event.get("event_id")
         if not isinstance(sender, str) or not isinstance(event_id, str):
             return
@@ -112,7 +113,7 @@ class MatrixPlatform:
                 await self._reaction(room, event, sender, event_id)
         except CONNECTION:
             raise
-        except Exception:  # noqa: BLE001 - any user can write any event: it must not block the others
+        except Exception:  # noqa: BLE001 - users can send any event: one must not block the others
             _log.exception("an event of %s could not be handled", Chat(room))
 
     async def _message(self, room: str, event: Mapping[str, Any], sender: str, event_id: str) -> None:
@@ -173,7 +174,9 @@ class MatrixPlatform:
         return found if isinstance(found, Mapping) else {}
 
     async def _decrypted(self, room: str, event: Mapping[str, Any], sender: str) -> Mapping[str, Any] | None:
-        """Return the decrypted event, or None if it can't be decrypted, or not yet."""
+        """Return the decrypted event, or None if it can't be decrypted now. If its key has not arrived, record that it waits for
+        the key. If we can't read encrypted rooms, report that once in the room.
+        """
         keys = self._connected.keys
         if keys is not None and not isinstance(event.get("content"), Mapping):
             return None
@@ -190,7 +193,9 @@ class MatrixPlatform:
         return None
 
     async def _look_again(self) -> bool:
-        """Take messages whose keys arrived, and ask for keys that are late. Return whether keys are still awaited."""
+        """Handle messages whose keys arrived, and request late keys. Return whether a missing key may have to be
+        requested soon.
+        """
         keys = self._connected.keys
         if keys is None:
             return False
@@ -218,7 +223,7 @@ class MatrixPlatform:
             await self._show(Outbound(Chat(room), text, key), is_note=True)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a received file."""
+        """Yield the content of a received file, as ``fetched`` does."""
         async for piece in fetched(self._connected, attachment):
             yield piece
 
@@ -229,7 +234,9 @@ class MatrixPlatform:
         return await self._show(out, is_note=False)
 
     async def _show(self, out: Outbound, *, is_note: bool) -> str:
-        """Send a message; a note about an unreadable room is sent unencrypted."""
+        """Send a message, and return its id. A note may go unencrypted to an encrypted room, to report that we can't read it.
+        Raises NotSent.
+        """
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         try:

@@ -21,7 +21,9 @@ _MATTERS = {"m.room.member", "m.room.join_rules", "m.room.history_visibility", "
 
 @dataclass(frozen=True, slots=True)
 class MatrixRoom:
-    """Facts about a room. ``is_group``: more than one other person can read it, or could without an invitation."""
+    """Facts about a room. ``is_group`` is False only for a room that the account lists as direct, has at most one other member or
+    invitee, and can't be read or joined by others without an invitation.
+    """
 
     is_group: bool = True
     title: str = ""
@@ -38,9 +40,9 @@ class MatrixRooms:
         self._encryption: Recent[str, Mapping[str, Any]] = Recent(_REMEMBERED)
         self._people: Recent[str, frozenset[str]] = Recent(_REMEMBERED)
         self.entered: set[str] = set()
-        """Rooms that were joined and have not appeared in a sync since."""
+        """Rooms that we joined, until a sync contains them."""
         self._waiting: dict[str, str] = {}
-        """Rooms to join: the inviter of a direct chat, "" for other rooms."""
+        """Rooms to join, each with its inviter if it is a direct chat, else with ""."""
         self._joins_at = 0.0
 
     async def start(self) -> None:
@@ -76,7 +78,9 @@ class MatrixRooms:
         return self._rooms[room]
 
     async def encryption(self, room: str) -> Mapping[str, Any] | None:
-        """Return the rules of a room's encryption, or None if it is not encrypted. Raises as MatrixServer.call does."""
+        """Return the rules of a room's encryption, {} if only its encryption is known, or None if it is not encrypted. Raises as
+        MatrixServer.call does.
+        """
         if room not in self._encryption:
             try:
                 self._encryption[room] = await self._server.call("GET", "rooms", room, "state", "m.room.encryption", "")
@@ -96,7 +100,7 @@ class MatrixRooms:
         return self._people[room]
 
     async def name(self, room: str, user: str) -> str:
-        """Return a user's display name in a room. Raises as MatrixServer.call does."""
+        """Return a user's display name in a room, or "" for none. Raises as MatrixServer.call does."""
         if (room, user) not in self._names:
             name = (await self._state(room, "m.room.member", user)).get("displayname")
             self._names[room, user] = name[:80] if isinstance(name, str) else ""
@@ -105,9 +109,10 @@ class MatrixRooms:
     async def invited(
         self, invitations: Mapping[str, Iterable[Mapping[str, Any]]], follows: Callable[[Chat, str], Awaitable[bool]]
     ) -> None:
-        """Accept invitations that ``follows`` allows: {room: its state as the server reports it}. Others are left alone, because
-        declining could take long on the inviter's server. Joins delayed by our server's limits are retried later, so that a
-        flood of invitations does not block messages. Raises StoreFailed and the errors of MatrixServer.call.
+        """Accept the invitations that ``follows`` allows. ``invitations`` is {room: its state as the server reports it}. The
+        others are ignored, because declining could take long if the inviter's server is slow. Joins that exceed our server's
+        rate limit are retried later, so that a flood of invitations does not block messages. Raises StoreFailed and the errors
+        of MatrixServer.call.
         """
         for room, state in invitations.items():
             inviter, is_direct = self._invitation(state)
@@ -166,5 +171,5 @@ class MatrixRooms:
         except MatrixRefused as error:
             if error.code == LIMIT:
                 raise
-            return {}  # it does not exist, or we have left
+            return {}  # the state does not exist, or we have left the room
         return found if isinstance(found, Mapping) else {}

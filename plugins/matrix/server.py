@@ -45,8 +45,8 @@ class MatrixServer:
 
     @classmethod
     async def login(cls, host: Host) -> MatrixServer:
-        """Log in as the settings require: by the token, else by the password as the same device as last time. Raises
-        ConfigError.
+        """Log in with the token, else with the password as the same device as last time. Raises ConfigError, MatrixRefused,
+        OSError.
         """
         try:
             from nio import AsyncClient, AsyncClientConfig
@@ -54,7 +54,7 @@ class MatrixServer:
             raise ConfigError("the matrix platform needs the extra: pip install 'toolcrib[matrix]'") from error
         url, user = str(host.settings.get("homeserver", "")).rstrip("/"), str(host.settings.get("user", ""))
         if not url.startswith(("https://", "http://")):
-            raise ConfigError("platforms.matrix.settings.homeserver: expected its address, such as https://matrix.example.org")
+            raise ConfigError("platforms.matrix.settings.homeserver: expected an address such as https://matrix.example.org")
         # We handle refusals ourselves: the client would wait silently, and block later messages.
         options = AsyncClientConfig(max_limit_exceeded=0, max_timeouts=0, encryption_enabled=False, store_sync_tokens=False)
         server = cls(AsyncClient(url, user, config=options))
@@ -77,7 +77,7 @@ class MatrixServer:
                 password = host.secret("MATRIX_PASSWORD")
             except ConfigError:
                 raise ConfigError(f"{no_token}; or MATRIX_PASSWORD, to log in with it") from None
-            client.device_id = await host.recall(place)  # otherwise each start would leave a device behind
+            client.device_id = await host.recall(place)  # otherwise each start would create another device
             await self.taken(client.login(password, device_name="toolcrib"))
             await host.keep(place, client.device_id)
         try:
@@ -147,7 +147,7 @@ class MatrixServer:
         return event
 
     async def media(self, mxc: str) -> AsyncIterator[bytes]:
-        """Yield an uploaded file. Raises MatrixRefused."""
+        """Yield the content of an uploaded file in pieces. Raises MatrixRefused."""
         where = "/".join(quote(part, safe="") for part in mxc.removeprefix("mxc://").split("/", 1))
         url = f"/_matrix/client/v1/media/download/{where}"
         with _lost():

@@ -26,12 +26,12 @@ _MOST = 5_000
 _STATE = ["m.room.member", "m.room.encryption", "m.room.name", "m.room.join_rules", "m.room.history_visibility"]
 _NOTHING = {"not_types": ["*"]}
 CONNECTION = (MatrixRefused, StoreFailed, OSError, TimeoutError)
-"""Failures that do not depend on a message: everything is requested again."""
+"""Failures that do not depend on a message: after one, all events are requested again."""
 
 
 class MatrixSync:
-    """Calls ``take(room, event)`` for each event, for those of a room one after another. If it raises an error of the connection,
-    the server or the store, all events are received again: the position is stored after they were taken.
+    """Calls ``take(room, event)`` for each event; the events of one room are taken one after another. If ``take`` raises an
+    exception in CONNECTION, all events since the stored position are received again: it advances only after all were taken.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class MatrixSync:
         self._wait = _WAIT_MS
         self._place = f"since:{server.account}"
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        # Without our own messages: each edit of an answer would come back, and end a wait.
+        # Exclude our own messages: otherwise, each edit of an answer would end a sync that waits for events.
         timeline = {"limit": _PAGE, "lazy_load_members": True, "not_senders": [server.account]}
         state = {"lazy_load_members": True, "types": _STATE}
         room = {"ephemeral": _NOTHING, "account_data": _NOTHING, "timeline": timeline, "state": state}
@@ -78,10 +78,10 @@ class MatrixSync:
         return error.retry_after if isinstance(error, MatrixRefused) else None
 
     async def _once(self, since: str | None) -> str:
-        """Receive once, and return the next position. On the very first start, no earlier message is taken."""
+        """Run one sync, and return the next position. Without ``since``, at the very first start, take no messages."""
         wait = self._wait if since else 0
         client = self._server.client
-        client.next_batch = since or ""  # or it would continue from its own position, even if earlier events were not taken
+        client.next_batch = since or ""  # or the client would use its own position, even if earlier events were not taken
         found = await self._server.taken(client.sync(wait, self._filter, since))
         if self._server.keys is not None:  # keys first: the messages need them
             left = found.device_key_count.signed_curve25519 or 0
@@ -111,7 +111,9 @@ class MatrixSync:
             self._rooms.entered.discard(room)
 
     async def _missed(self, room: str, start: str, events: list[Any], since: str) -> list[Any]:
-        """Return the events of a room, with events that a sync left out, back to the last known one or to our invitation."""
+        """Return the events of a room with earlier ones that a sync left out: back to ``since``, or to our invitation if that is
+        "", but not many more than _MOST.
+        """
         more = {"to": since} if since else {}
         while start and len(events) < _MOST and (since or not any(self._says_of_us(event, "invite") for event in events)):
             found = await self._server.call("GET", "rooms", room, "messages", **{"from": start}, dir="b", limit=_PAGE, **more)
@@ -126,7 +128,7 @@ class MatrixSync:
         return events
 
     def _since_invited(self, events: list[Any]) -> list[Any]:
-        """Return the events after our invitation to a room."""
+        """Return the events after our last invitation to a room, else after our last joining, else all."""
         for membership in ("invite", "join"):
             found = [number for number, event in enumerate(events) if self._says_of_us(event, membership)]
             if found:
@@ -141,6 +143,6 @@ class MatrixSync:
 
 
 def _source(event: Any) -> Mapping[str, Any]:
-    """Return an event as the server sent it: the library removes the content of some."""
+    """Return an event as the server sent it, with the content that the library moves out of some."""
     source: Mapping[str, Any] = event.source
     return source if "content" in source else {**source, "content": getattr(event, "content", {})}

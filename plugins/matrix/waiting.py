@@ -13,7 +13,7 @@ from toolcrib.chat import Host
 _PLACE = "unread"
 _MOST = 200
 _GRACE = 5.0
-"""Seconds that a key may arrive after its message."""
+"""Seconds after its message that a key may arrive; it is then requested."""
 
 
 class MatrixWaiting:
@@ -25,8 +25,8 @@ class MatrixWaiting:
         self._since: dict[str, float] = {}
 
     async def load(self) -> set[str]:
-        """Load the messages that an earlier process stored, and return their sessions: that process may have ended right after
-        their keys arrived.
+        """Load the messages that an earlier process stored, and return their sessions. The caller tries to read them
+        all, because that process may have ended right after their keys arrived.
         """
         found = await self._host.recall(_PLACE)
         self._waiting = {str(event): dict(one) for event, one in found.items()} if isinstance(found, dict) else {}
@@ -55,7 +55,7 @@ class MatrixWaiting:
         await self._keep()
 
     def readable(self, came: Callable[[str], bool]) -> list[tuple[str, str]]:
-        """Return (room, event) of messages whose session's key arrived."""
+        """Return (room, event) of messages whose keys arrived: ``came`` returns True for their session."""
         return [(one["room"], event) for event, one in self._waiting.items() if came(one["session"])]
 
     def overdue(self) -> list[tuple[str, str, str]]:
@@ -68,7 +68,7 @@ class MatrixWaiting:
 
     @property
     def is_pressing(self) -> bool:
-        """True if the key of a message will soon be requested."""
+        """True if the key of a waiting message was not requested yet, so that it may soon be overdue."""
         return any(not one["is_told"] for one in self._waiting.values())
 
     async def _keep(self) -> None:

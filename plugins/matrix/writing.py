@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 BUTTONS = "toolcrib.buttons"
-"""Field of our messages that maps reactions to choices, so that they are known after a restart."""
+"""Field of our messages that maps reactions to choices, so that the choices are known after a restart."""
 _MOST_BYTES = 45_000
 """Size limit of a content in bytes. Servers accept events of 65,536 bytes, and encryption adds a third."""
 _NO_PINGS: Mapping[str, Any] = {"m.mentions": {}, "com.beeper.linkpreviews": []}
@@ -52,7 +52,7 @@ def text_content(out: Outbound, kind: str) -> dict[str, Any]:
 
 
 def file_content(out: Outbound, file: OutFile, uploaded: Mapping[str, Any], size: int) -> dict[str, Any]:
-    """Return the content of the message that shows a file: ``uploaded`` has its address, and its decryption key."""
+    """Return the content of the message that shows a file. ``uploaded`` contains its address and, if it is encrypted, its key."""
     kind = file.media_type.partition("/")[0]
     msgtype = f"m.{kind}" if kind in ("image", "audio", "video") else "m.file"
     name, info = without_controls(file.name), {"mimetype": file.media_type, "size": size}
@@ -60,7 +60,7 @@ def file_content(out: Outbound, file: OutFile, uploaded: Mapping[str, Any], size
 
 
 def _place(out: Outbound) -> dict[str, Any]:
-    """Return the relation of a new message to the message that it answers, and to its thread."""
+    """Return the relation of a new message to the message that it answers, and to its thread; {} for neither."""
     reply = {"m.in_reply_to": {"event_id": out.reply_to}} if out.reply_to else {}
     if thread := out.chat.thread:
         latest = reply or {"m.in_reply_to": {"event_id": thread}}
@@ -81,7 +81,7 @@ def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     made = MarkdownIt("commonmark", {"html": False, "breaks": True})
-    return made.enable(["table", "strikethrough"]).disable("image")  # loading a remote picture would reveal readers
+    return made.enable(["table", "strikethrough"]).disable("image")  # loading a remote picture would reveal who reads the message
 
 
 def _size(content: Mapping[str, Any]) -> int:

@@ -1,4 +1,5 @@
-"""OpenTelemetry: spans and metrics of runs, models and tools, by its conventions for generative AI. README.md has the settings.
+"""OpenTelemetry: spans and metrics of runs, models and tools, named as its conventions for generative AI say. README.md has the
+settings.
 
 ``pip install 'toolcrib[otel]'``; the libraries are imported when the plugin starts.
 """
@@ -19,7 +20,7 @@ _KEYS = ("content", "endpoint")
 
 
 class Otel:
-    """The plugin: passes events to the tracing after it was started, and ignores them before."""
+    """The plugin: passes events to the tracing between its start and its stop, and ignores others."""
 
     def __init__(self) -> None:
         self._settings: Mapping[str, str] = {}
@@ -32,9 +33,9 @@ class Otel:
         if unknown := sorted(set(settings) - set(_KEYS)):
             raise ConfigError(f"plugins.settings.otel: unknown {', '.join(unknown)}; it takes {', '.join(_KEYS)}")
         if settings.get("content", "false") not in ("true", "false"):
-            raise ConfigError(f"plugins.settings.otel.content: 'true' or 'false', not {settings['content']!r}")
+            raise ConfigError(f"plugins.settings.otel.content: expected 'true' or 'false', got {settings['content']!r}")
         if (url := settings.get("endpoint", "")) and not url.startswith(("http://", "https://")):
-            raise ConfigError(f"plugins.settings.otel.endpoint: an address with http:// or https://, not {url!r}")
+            raise ConfigError(f"plugins.settings.otel.endpoint: expected an address with http:// or https://, got {url!r}")
         self._settings, self._redact = settings, redact
 
     @_hookimpl

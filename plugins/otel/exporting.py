@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 _log = logging.getLogger(__name__)
 CLOSE_SECONDS = 3.0
-"""Seconds that the end of the process waits for pending exports."""
+"""Seconds to wait for pending exports at the end of the process."""
 _EXPORT_SECONDS = 5.0
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
@@ -32,7 +32,7 @@ class Told:
         self.is_told = False
         """True if the last log line reported a failure."""
         self.is_over = False
-        """True after the end: an abandoned export may finish much later."""
+        """True after ``Exporting.close``: an abandoned export that finishes later is not logged."""
         for name in ("opentelemetry.exporter", "opentelemetry.sdk"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
@@ -103,7 +103,7 @@ class Exporting:
         self.meters = MeterProvider([reader], resource=resource, shutdown_on_exit=False, views=views)
 
     def close(self, seconds: float = CLOSE_SECONDS) -> bool:
-        """Export what is left. Return False if that takes longer than allowed; the rest is then abandoned."""
+        """Export pending data. Return False if that takes longer than ``seconds``; the rest is then abandoned."""
         threads = [threading.Thread(target=one.shutdown, daemon=True) for one in (self.tracers, self.meters)]
         for thread in threads:
             thread.start()

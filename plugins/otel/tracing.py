@@ -1,4 +1,4 @@
-"""Spans and metrics from hooks. A run is ``invoke_agent``, a turn of its model ``chat``, a call ``execute_tool``."""
+"""Spans and metrics from hooks: the spans are ``invoke_agent`` for a run, ``chat`` for a turn, ``execute_tool`` for a call."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .exporting import CLOSE_SECONDS, Exporting
 _log = logging.getLogger(__name__)
 SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
 _PROVIDERS = {"gemini": "gcp.gemini", "chat": "openai", "responses": "openai", "text": "openai"}
-"""Provider names of the conventions, for wires that we name differently. They name the inventor of the wire, whichever server
-answers.
+"""The conventions' provider names, for protocols that have other names here. Each names the company that designed the protocol,
+whichever server answers.
 """
 _MOST_OPEN = 10_000
 _MOST_TEXT = 20_000
@@ -55,7 +55,7 @@ class Tracing:
         self._is_told = False
 
     def guarded(self, what: str, *given: Any) -> None:
-        """Call the method for an event. An exception is logged once, and does not affect the run."""
+        """Call the method for an event. An exception does not affect the run, and only the first one is logged."""
         try:
             getattr(self, what)(*given)
         except Exception as error:  # noqa: BLE001 - an observer
@@ -78,7 +78,7 @@ class Tracing:
     # -- runs ----------------------------------------------------------------------------------------------------
 
     def run_started(self, identity: RunIdentity) -> None:
-        """Begin a run's span; that of a delegate is below the call that started it."""
+        """Begin a run's span. For a delegate's run, it is a child of the span of the call that started it."""
         above = trace.get_current_span()
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "toolcrib"}
         about = {"gen_ai.conversation.id": identity.session_id, "toolcrib.platform": identity.platform}
@@ -108,7 +108,7 @@ class Tracing:
         self._begin(key, f"chat {model}".strip(), SpanKind.CLIENT, self._within(identity), attributes, about)
 
     def chat_ended(self, identity: RunIdentity, model: str, usage: Mapping[str, int], finish: str, text: str) -> None:
-        """End the span of a turn, and count its tokens."""
+        """End the span of a turn, and record its tokens."""
         key = "chat", identity.session_id
         with self._lock:
             found = self._open.get(key)
@@ -136,7 +136,7 @@ class Tracing:
     # -- tools ---------------------------------------------------------------------------------------------------
 
     def tool_started(self, identity: RunIdentity, call: ToolCall) -> None:
-        """Begin a call's span; the handler's own spans are below it."""
+        """Begin a call's span; spans that the handler creates are its children."""
         attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name}
         about = {"gen_ai.tool.call.id": call.id, "gen_ai.tool.type": "function", "gen_ai.conversation.id": identity.session_id}
         if self._content:
@@ -146,12 +146,12 @@ class Tracing:
         context.attach(self._context(opened))
 
     def tool_ended(self, identity: RunIdentity, call: ToolCall, result: ToolResult) -> None:
-        """End a call's span; a blocked call gets a span without duration."""
+        """End a call's span. A call that ends without a start, such as a blocked one, gets a span without duration."""
         key = "tool", identity.session_id, call.id
         with self._lock:
             is_open = key in self._open
         if not is_open:
-            if result.is_pending:  # it waits for an answer
+            if result.is_pending:  # the call waits for an approval or another answer
                 return
             self.tool_started(identity, call)
         more = {"gen_ai.tool.call.result": self._cut(json.dumps(result.data, default=str))} if self._content else {}

@@ -16,7 +16,7 @@ _ID = Regex(r"[A-Z0-9]{2,30}\Z")
 
 
 def inbound_of(event: Mapping[str, Any], channel: str, me: str, *, is_direct: bool) -> Inbound | None:
-    """Return a user's message, or None for other events (joins, edits, removed messages)."""
+    """Return a user's message, or None for an empty message or another event (a join, an edit, a removed message)."""
     ts, text = event.get("ts"), event.get("text") or ""
     user, root = event.get("user") or event.get("bot_id"), event.get("thread_ts")
     subtype, told = event.get("subtype"), event.get("files")
@@ -28,7 +28,7 @@ def inbound_of(event: Mapping[str, Any], channel: str, me: str, *, is_direct: bo
         return None
     in_thread = is_time(root) and root != ts
     of_ours = in_thread and event.get("parent_user_id") == me
-    # A reply below a message of ours answers it in the same chat; any other thread is a conversation of its own.
+    # A reply in the thread of a message of ours belongs to the channel's chat; any other thread is a chat of its own.
     thread = root if in_thread and not of_ours else ""
     return Inbound(
         Chat(channel, str(thread), is_group=not is_direct),
@@ -44,21 +44,21 @@ def inbound_of(event: Mapping[str, Any], channel: str, me: str, *, is_direct: bo
 
 
 def said(text: str, me: str) -> str:
-    """Return the text of a message as it was typed, without a mention of us at its beginning."""
+    """Return the text of a message as it was typed, without a mention of us at its beginning, or blanks before a command."""
     text = re.sub(rf"^\s*<@{re.escape(me)}(?:\|[^<>]*)?>\s*", "", text)
     text = _TOKEN.sub(_typed, text)
     text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
     bare = text.lstrip()
-    return bare if bare.startswith("/") else text  # Slack needs a blank before a command, or takes it as its own
+    return bare if bare.startswith("/") else text  # users put a blank before it, or Slack would take it as its own
 
 
 def is_time(value: object) -> bool:
-    """Return whether a value is the id of a message."""
+    """Return whether a value has the form of a message's id."""
     return isinstance(value, str) and _TIME.match(value) is not None
 
 
 def is_id(value: object) -> bool:
-    """Return whether a value is the id of a user, a channel or a file."""
+    """Return whether a value has the form of the id of a user, a channel or a file."""
     return isinstance(value, str) and _ID.match(value) is not None
 
 

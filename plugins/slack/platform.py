@@ -144,7 +144,9 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
             await self._taking.take(place, found.message_id, found)
 
     async def _missed(self, place: str, after: str) -> list[tuple[str, Inbound | None]]:
-        """Return the messages of a channel, or thread, after a given one. Raises one of LOST."""
+        """Return (id, message) of all messages of a channel or thread after a given id; the message is None if the gateway must
+        not get it. If Slack refuses permanently, return what was read until then. Raises one of LOST.
+        """
         from plugins.slack.wire import code_of, passes
 
         channel, _, thread = place.partition("/")
@@ -170,7 +172,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return None if event.get("user") == self._me else inbound_of(event, channel, self._me, is_direct=is_direct)
 
     async def _latest(self, channel: str, after: str) -> list[Mapping[str, Any]]:
-        """Return a channel's messages after a given one, and the rest of the last page: older messages may have new replies."""
+        """Return a channel's messages after a given one, and older ones on the same page: these may have new replies."""
         found: list[Mapping[str, Any]] = []
         async for page in self._pages(self._api.conversations_history, channel=channel):
             found += [one for one in page if is_time(one.get("ts"))]
@@ -183,7 +185,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return {one["ts"]: one async for page in pages for one in page if is_time(one.get("ts"))}
 
     async def _pages(self, ask: Callable[..., Awaitable[Any]], **more: Any) -> AsyncIterator[list[Mapping[str, Any]]]:
-        """Yield the messages of each page that a method of the API returns, at most _PAGES pages."""
+        """Yield the messages of each page that the API's method ``ask`` returns, at most _PAGES pages."""
         cursor = ""
         for _ in range(_PAGES):
             answer = await ask(limit=_PAGE, cursor=cursor or None, **more)
@@ -216,7 +218,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
             except self._lost as error:
                 if not passes(error):
                     raise
-                is_direct = channel.startswith("D")  # Slack sends a press only once
+                is_direct = channel.startswith("D")  # don't lose the press: Slack sends it only once
             chat = Chat(channel, thread, is_group=not is_direct)
             name = str(user.get("name") or "")
         except (*LOST, LookupError, TypeError, AttributeError) as error:
@@ -268,7 +270,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return f"{time.time() - _SKEW:.6f}"
 
     async def _find(self, out: Outbound, note: str) -> str:
-        """Return the id of the message that was shown with this key, or "" for none."""
+        """Return the id of the message that was shown with this key after the time ``note``, or "" for none."""
         more: dict[str, Any] = {"channel": out.chat.id, "oldest": note, "include_all_metadata": True}
         if out.chat.thread:
             pages = self._pages(self._api.conversations_replies, ts=out.chat.thread, **more)
@@ -283,7 +285,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return ""
 
     async def _share(self, out: Outbound, number: int) -> str:
-        """Show a file once, and return its id. It is uploaded first, so that a retry can ask Slack whether it was shown."""
+        """Show a file once, and return its id. The id is stored before that, so that a retry can ask Slack about it."""
         from plugins.slack.wire import uploaded
 
         file, key = out.files[number], f"{out.key}\nfile{number}"

@@ -35,7 +35,7 @@ Taking = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 def client_of(token: str, base_url: str, proxy: str) -> AsyncWebClient:
-    """Return a client of the Web API without retries: the library's own could show a message twice."""
+    """Return a client of the Web API without retries, because the library's retries could show a message twice."""
     more: dict[str, Any] = {"timeout": _SECONDS, "proxy": proxy or None, "logger": _quiet(), "retry_handlers": []}
     return AsyncWebClient(token, base_url=f"{base_url}/", **more)
 
@@ -58,7 +58,7 @@ class _Connection(SocketModeClient):
         self._address, self._good_until = address, time.monotonic() + _ADDRESS_SECONDS
 
     async def issue_new_wss_url(self) -> str:
-        """Request an address. Logs an error here and raises it: the library's log would contain users' messages."""
+        """Request an address. An error is logged here, because the library's log is silent, and raised."""
         try:
             return await super().issue_new_wss_url()
         except Exception as error:
@@ -73,8 +73,8 @@ class _Handler(AsyncSocketModeHandler):
 
 
 class SlackSocket:
-    """Receives events. ``event`` takes an event, which is acknowledged only after that; ``action`` takes a press, and must return
-    at once; ``begun`` is called when a connection begins.
+    """Receives events and presses. ``event`` is awaited with each event, which is acknowledged afterwards; ``action`` is awaited
+    with each press, and must return at once; ``begun`` is called when a connection begins.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class SlackSocket:
             self._begun()
 
     async def _taken(self, body: dict[str, Any], ack: Any) -> Any:
-        """Take each request before bolt's own listeners: if this raises, the request is not acknowledged, and Slack sends it
+        """Handle each request before bolt's own listeners. If this raises, the request is not acknowledged, and Slack sends it
         again.
         """
         if isinstance(event := body.get("event"), dict):
@@ -125,7 +125,7 @@ def code_of(error: Exception) -> str:
 
 
 def wait_of(error: Exception) -> float | None:
-    """Return the seconds to wait, or None if Slack does not say."""
+    """Return the seconds that Slack asks us to wait, or None if it asks for none."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     told = next((value for name, value in headers.items() if name.lower() == "retry-after"), "")
     return float(told) if str(told).isdecimal() else None
@@ -150,7 +150,7 @@ def not_sent(error: Exception) -> NotSent:
 
 
 async def downloaded(client: AsyncWebClient, file_id: str) -> AsyncIterator[bytes]:
-    """Yield a file. The token is sent only to Slack. Raises ToolcribError, and one of LOST."""
+    """Yield the content of a file in pieces. The token is sent only to Slack. Raises ToolcribError, and one of LOST."""
     file = (await client.files_info(file=file_id)).get("file") or {}
     url = str(file.get("url_private_download") or file.get("url_private") or "")
     parts, own = urlsplit(url), urlsplit(client.base_url)

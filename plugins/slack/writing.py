@@ -19,7 +19,7 @@ _ESCAPES = Regex("[&<>]")
 
 
 def mrkdwn_of(out: Outbound) -> str:
-    """Return a message's text, converted from Markdown, or unchanged in a code block if it is plain."""
+    """Return a message's text, converted from Markdown or, if it is plain, in a code block."""
     if out.is_plain:
         return f"```\n{_code(without_controls(out.text))}\n```"
     return shown(out.text, _SLACK)

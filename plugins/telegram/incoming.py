@@ -21,7 +21,7 @@ _FILES = {
 
 
 def inbound_of(message: telegram.Message, me: telegram.User, *, is_edit: bool) -> Inbound | None:
-    """Return a user's message, or None for one to another bot or without content (joins, pins, polls)."""
+    """Return a user's message, or None if it is a command to another bot or has no text and no files (joins, pins, polls)."""
     user = message.from_user
     text, files = message.text or message.caption or "", tuple(_files(message))
     if user is None or not (text or files):
@@ -33,7 +33,7 @@ def inbound_of(message: telegram.Message, me: telegram.User, *, is_edit: bool) -
         text, is_named = f"/{command[1]}{text[command.end() :]}", True
     answered = message.reply_to_message
     if answered is not None and message.is_topic_message and answered.message_id == message.message_thread_id:
-        answered = None  # the first message of a topic, which all others in it seem to answer
+        answered = None  # the first message of a topic: Telegram marks all others there as replies to it
     is_reply = answered is not None and answered.from_user is not None and answered.from_user.id == me.id
     edited = message.edit_date.timestamp() if is_edit and message.edit_date is not None else 0
     return Inbound(
@@ -53,7 +53,7 @@ def inbound_of(message: telegram.Message, me: telegram.User, *, is_edit: bool) -
 
 
 def press_of(query: telegram.CallbackQuery) -> Press | None:
-    """Return a press, or None if it does not belong to a message of ours."""
+    """Return a press, or None if Telegram sent it without its message or its data."""
     if query.message is None or not query.data:
         return None
     user, message = query.from_user, query.message

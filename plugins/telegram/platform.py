@@ -90,7 +90,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
     # -- receiving -----------------------------------------------------------------------------------------------
 
     async def _poll(self) -> None:
-        """Take updates one after another. The next request acknowledges the taken ones, so Telegram sends the others again."""
+        """Take updates one after another. The next request acknowledges the taken ones, so Telegram repeats a failed one."""
         asked = {"offset": self._offset, "timeout": _POLL, "allowed_updates": ["message", "edited_message", "callback_query"]}
         for raw in await self._api.do_api_request(_UPDATES, asked, read_timeout=_POLL + 15):
             await self._take(raw)
@@ -118,7 +118,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
                 line = await self._host.press(press)
         except StoreFailed:
             raise
-        except Exception:  # noqa: BLE001 - it would come again forever, and block all others
+        except Exception:  # noqa: BLE001 - Telegram would send it again and again, and no later one
             _log.exception("%s: an update could not be handled and is skipped", self.name)
         if query is not None:
             self._spawn(self._answer(query.id, line))
@@ -126,11 +126,11 @@ class TelegramPlatform(BotPlatform["Bot"]):
     async def _answer(self, query_id: str, line: str) -> None:
         from telegram.error import TelegramError
 
-        with contextlib.suppress(TelegramError):  # usually it is too late, and the message itself shows the result
+        with contextlib.suppress(TelegramError):  # usually it is too late to answer; the message itself shows the result
             await self._api.answer_callback_query(query_id, text=line[:_LINE] or None, show_alert=bool(line))
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a file, which Telegram sends in one piece. Raises ToolcribError."""
+        """Yield the content of a file, in one piece. Raises ToolcribError."""
         from telegram.error import TelegramError
 
         try:
@@ -187,7 +187,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
         where["message_thread_id"] = int(out.chat.thread) if out.chat.thread else None
         if out.reply_to.isdecimal():
             form["reply_parameters"] = ReplyParameters(int(out.reply_to), allow_sending_without_reply=True)
-        if is_long:  # some characters count twice; a file keeps all of the text
+        if is_long:  # Telegram counts some characters twice; a file keeps all of the text
             form |= {"filename": "message.txt", "caption": html_of_plain(f"{out.text[:200]} …")}
             shown.append(await self._api.send_document(document=out.text.encode("utf-8", "replace"), **where, **form))
         elif text.strip():

@@ -67,7 +67,7 @@ def not_sent(error: TelegramError, *, is_partly_shown: bool = False) -> NotSent:
 
 
 def wait_of(error: Exception) -> float | None:
-    """Return the seconds to wait, or None if Telegram does not say."""
+    """Return the seconds that Telegram asks us to wait, or None if it asks for none."""
     if not isinstance(error, RetryAfter):
         return None
     return float(error.__reduce__()[1][0])  # the attribute will change its type, and reading it warns about that

@@ -18,7 +18,7 @@ def html_of(markdown: str) -> str:
 
 
 def html_of_plain(text: str, *, is_code: bool = False) -> str:
-    """Return a text unchanged; as code it can be copied, and contains no mention."""
+    """Return HTML that shows a text as it is, without mentions. ``is_code``: in a code block, unchanged for copying."""
     text = without_controls(text)
     return f"<pre>{_code(text)}</pre>" if is_code else _text(text)
 

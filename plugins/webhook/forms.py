@@ -73,7 +73,7 @@ def press_of(data: Any) -> Press:
 
 
 def outbound_json(out: Outbound) -> dict[str, Any]:
-    """Return a message to show. Raises OSError for a file that is gone."""
+    """Return the JSON of the request that shows a message. Raises OSError for a file that can't be read."""
     return {
         "chat": out.chat.id,
         "thread": out.chat.thread,
@@ -106,7 +106,7 @@ def _attachment(data: Any) -> Attachment:
 
 
 def _object(data: Any, known: Sequence[str]) -> Mapping[str, Any]:
-    """Return the fields. An unknown field is refused: otherwise a misspelt one would be ignored silently."""
+    """Return the fields. Raises Malformed for an unknown one, because a misspelt field would be ignored silently."""
     if not isinstance(data, Mapping):
         raise Malformed("expected a JSON object")
     for key in data:

@@ -39,8 +39,8 @@ _TRY_AGAIN = (408, 425, 429)
 
 
 class WebhookPlatform:
-    """The webhook platform. ``settings``: ``url`` (where messages are sent), ``host`` and ``port`` (where it listens; 127.0.0.1
-    and 8790), ``max_chars`` and ``edit_seconds`` (``none``: no edits are sent).
+    """The webhook platform. ``settings``: ``url`` (where messages are sent), ``host`` and ``port`` (where it listens;
+    127.0.0.1 and 8790 by default), ``max_chars`` and ``edit_seconds`` (``none``: no edits are sent).
     """
 
     def __init__(self, name: str, host: Host, **more: Any) -> None:
@@ -61,14 +61,14 @@ class WebhookPlatform:
         )
         self._secret = ""
         self._unread = 0
-        """Bytes of requests that are being read, and whose signatures are not checked yet."""
+        """Bytes received so far of the requests that are being read, whose signatures are not checked yet."""
         self._client: httpx.AsyncClient | None = None
         self._server: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
         self._listening: socket.socket | None = None
 
     async def connect(self) -> str:
-        """Check the settings and the installation. Raises ConfigError."""
+        """Check the settings and the installation, and return the address to listen at. Raises ConfigError."""
         import httpx
 
         try:
@@ -112,7 +112,9 @@ class WebhookPlatform:
             await self._client.aclose()
 
     async def send(self, out: Outbound) -> str:
-        """Send a message, and return the id in the response, else its key. Raises NotSent."""
+        """Send a message, and return the id of the message that it edits, else the id in the response, else its key. Raises
+        NotSent.
+        """
         import httpx
 
         assert self._client is not None, "connected"  # noqa: S101 - for the type checker
@@ -136,7 +138,7 @@ class WebhookPlatform:
         return out.edits or _id_of(answer) or out.key
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a file from its message."""
+        """Yield the content of a file, which came with its message."""
         yield base64.b64decode(str(attachment.ref["data"]))
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
@@ -198,8 +200,8 @@ class WebhookPlatform:
 
 
 def _key(out: Outbound, body: bytes) -> str:
-    """Return an idempotency key that is the same only for the same content: the beginning and the end of an answer share one key
-    of ours.
+    """Return an idempotency key that is the same only for the same content. ``out.key`` is not enough, because the first and the
+    last text of an answer share it.
     """
     key = quote(out.key, _IN_HEADERS, errors="surrogatepass")  # it contains other services' ids, which may be any text
     return f"{key}.{hashlib.sha256(body).hexdigest()[:_DIGEST]}"

@@ -21,7 +21,7 @@ _SECONDS = 60.0
 
 
 class XmppFiles:
-    """Files of a connection. ``service`` is the server's upload component, "" if there is none."""
+    """Uploads and downloads of a connection. ``service`` is the server's upload component, "" if there is none."""
 
     def __init__(self, link: XmppLink, service: str, ca_file: str = "") -> None:
         self._link = link
@@ -66,8 +66,8 @@ class XmppFiles:
         return slot["put"]["url"], {one["name"]: one["value"] for one in slot["put"]["headers"]}, slot["get"]["url"]
 
     async def get(self, url: str) -> AsyncIterator[bytes]:
-        """Yield a file. The sender of an address must not make us access this machine or its network: only public addresses with
-        TLS, and our own server's storage, are allowed. Raises ToolcribError.
+        """Yield the content of the file at an address. The user who sent the address must not make us access this machine or its
+        network, so only public addresses with TLS and our own server's storage are allowed. Raises ToolcribError.
         """
         import httpx
 

@@ -30,7 +30,9 @@ _ENCRYPTED = (
 
 @dataclass(frozen=True, slots=True)
 class XmppMessage:
-    """A message in a stanza. ``origin_id`` is the sender's, ``reply_by`` the address that it claims to answer."""
+    """A message in a stanza. ``origin_id`` is the id that its sender gave it; ``reply_by`` is the author of the message that it
+    claims to answer.
+    """
 
     origin_id: str
     text: str = ""
@@ -44,7 +46,7 @@ class XmppMessage:
 
 
 def message_of(stanza: Element) -> XmppMessage | None:
-    """Return the message in a stanza, or None for one without content (receipts, typing, a subject)."""
+    """Return the message in a stanza, or None for a stanza without one (such as an error, a receipt, typing, an invitation)."""
     origin = stanza.get("id", "")
     if stanza.get("type") == "error" or any(stanza.find(one) is not None for one in _SILENT):
         return None  # its body, if any, is for apps that do not know the extension
@@ -72,7 +74,7 @@ def message_of(stanza: Element) -> XmppMessage | None:
 
 
 def archive_id(stanza: Element, archive: str) -> str:
-    """Return the id that an archive gave a message, or "" for none or several: a server removes forged ones."""
+    """Return the id that an archive gave a message, or "" for none or several: the server of the archive removes forged ones."""
     found = [one.get("id", "") for one in stanza.findall(f"{SID}stanza-id") if one.get("by") == archive]
     return found[0] if len(found) == 1 else ""
 

@@ -34,8 +34,9 @@ class XmppSilent(ToolcribError):
 
 
 class XmppLink:
-    """A connection, made by ``open``. ``took`` is called with each incoming stanza in order, and whether it is a message.
-    ``rooms`` has the occupants of joined rooms: {room: {nick: real bare address, or "" if the room does not report it}}.
+    """A connection, made by ``open``. ``took`` is called with each incoming message (and True) and subscription request (and
+    False), in order. ``rooms`` has the occupants of joined rooms: {room: {nick: real bare address, or "" if the room does not
+    report it}}.
     """
 
     def __init__(self, client: Any, took: Callable[[Element, bool], None]) -> None:
@@ -117,7 +118,7 @@ class XmppLink:
         self._end(str(error))
 
     def _disconnected(self) -> None:
-        """Handle the end of the connection; before the login is complete, its reason may arrive later."""
+        """Record the end of the connection; before the login is complete, wait briefly, because its reason may arrive later."""
         wait = 0.0 if self._began.done() else _REASON_SECONDS
         asyncio.get_running_loop().call_later(wait, self._end, "the connection was lost")
 
@@ -131,7 +132,7 @@ class XmppLink:
 
     @property
     def is_up(self) -> bool:
-        """True until the connection is lost."""
+        """True from the login until the connection is lost."""
         return self._is_up
 
     async def close(self) -> None:
@@ -142,14 +143,14 @@ class XmppLink:
                 await asyncio.wait_for(self.client.disconnect(wait=1.0), 2.0)
         self._end("it was closed")
         self.client.abort()
-        filters = self.client._run_out_filters  # the library leaves it running
+        filters = self.client._run_out_filters  # the library leaves this task running
         if filters is not None:
             filters.cancel()
             await asyncio.gather(filters, return_exceptions=True)
         await asyncio.sleep(0)
 
     async def watch(self) -> None:
-        """Ping the server at intervals: else a cut connection would not be noticed. Runs until it raises XmppLost."""
+        """Ping the server at intervals: otherwise a cut connection would not be noticed. Runs until it raises XmppLost."""
         while True:
             await asyncio.sleep(_ALIVE_SECONDS)
             await self.ping()
@@ -183,7 +184,8 @@ class XmppLink:
 
     async def done(self, work: Coroutine[Any, Any, T] | asyncio.Future[T], *, of: str = "") -> T:
         """Return the result of a request. ``of``: the address asked, if that is not our own server. Raises XmppLost if the
-        connection ends first or our server does not answer in time, XmppSilent if another address does not, and IqError.
+        connection ends first or our server does not answer in time, XmppSilent if another address does not,
+        and IqError if it refuses the request.
         """
         from slixmpp.exceptions import IqTimeout
 
@@ -258,7 +260,9 @@ class XmppLink:
         return found, fin is None or fin.get("complete") in ("true", "1")
 
     async def join(self, room: str, nick: str) -> None:
-        """Enter a room, without its history. Raises XmppLost, XmppSilent, PresenceError."""
+        """Join a room, without its history, under the nick or a free variant of it. Raises XmppLost, XmppSilent,
+        PresenceError.
+        """
         from slixmpp import JID
         from slixmpp.exceptions import PresenceError
 

@@ -39,7 +39,7 @@ _NONANONYMOUS = "muc_nonanonymous"
 
 @dataclass(frozen=True, slots=True)
 class _Came:
-    """A stanza with facts from its arrival: its archive and id there ("" for none), its sender ("" if unknown)."""
+    """A stanza with facts from its arrival: its archive and id there ("" for none), its sender ("" if unknown) and nick."""
 
     stanza: Element
     archive: str
@@ -71,7 +71,7 @@ class XmppPlatform:
     # -- connection ----------------------------------------------------------------------------------------------
 
     async def connect(self) -> str:
-        """Log in. Raises ConfigError, XmppLost."""
+        """Log in, and return the account's address. Raises ConfigError, XmppLost."""
         try:
             import slixmpp  # noqa: F401 - to report a missing library
         except ImportError as error:
@@ -100,7 +100,7 @@ class XmppPlatform:
     async def _opened(self) -> XmppLink:
         try:
             return await XmppLink.open(self._given, self._host.secret("XMPP_PASSWORD"), self._took)
-        except OSError as error:  # of ca_file
+        except OSError as error:  # ca_file can't be read
             raise ConfigError(f"{self._host.names_setting('ca_file')}: {error.strerror or error}") from error
 
     async def _files(self) -> int:
@@ -141,7 +141,7 @@ class XmppPlatform:
     # -- receiving -----------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
-        """Take stanzas until the connection is lost, or one can't be stored: then all are read again from the archive."""
+        """Handle stanzas until the connection is lost or one can't be stored. The next call reads the rest from the archives."""
         if self._link is None or not self._link.is_up:
             if self._link is not None:
                 await self._link.close()
@@ -174,10 +174,10 @@ class XmppPlatform:
         """Send our presence, and enter the rooms."""
         link = self._up
         while not self._queue.empty():
-            self._queue.get_nowait()  # the archive has it
+            self._queue.get_nowait()  # the archive has this message too
         await self._begin_at(link.account)
         link.client.send_presence()
-        await link.ping()  # from now on the server sends stanzas at once; no archive has invitations
+        await link.ping()  # from now on the server sends us all stanzas, also invitations, which no archive has
         await asyncio.gather(*(self._join(link, room) for room in self._rooms))
 
     async def _join(self, link: XmppLink, room: str) -> bool:
@@ -232,7 +232,7 @@ class XmppPlatform:
                 if error.condition != "item-not-found" or not place:
                     _log.warning("the archive of %s can't be read: %s", Chat(archive), error.condition)
                     return
-                self._places[archive] = ""  # the message was deleted there, like all earlier ones
+                self._places[archive] = ""  # the archive deleted that message, and so all earlier ones: read what is left
                 continue
             except XmppSilent as error:
                 _log.warning("the archive of %s can't be read: %s", Chat(archive), error)
@@ -249,7 +249,7 @@ class XmppPlatform:
                 return
 
     def _took(self, stanza: Element, is_message: bool) -> None:
-        """Queue a stanza with its sender at this moment. Never waits."""
+        """Queue a stanza with the user that its sender is now, or record the result of a message of ours. Never waits."""
         link = self._link
         if link is None or self._queue.qsize() > _QUEUE:
             self._behind = link is not None
@@ -279,7 +279,7 @@ class XmppPlatform:
         link = self._up
         sender, _, nick = stanza.get("from", "").partition("/")
         if archive == link.account:
-            is_room = sender in link.rooms or stanza.find(f"{MUC_USER}x") is not None  # private messages have no known author
+            is_room = sender in link.rooms or stanza.find(f"{MUC_USER}x") is not None  # a room's private message is anonymous
             return _Came(stanza, archive, known_as, "" if is_room or sender == link.account else sender)
         if is_live:
             user = link.rooms.get(archive, {}).get(nick, "")
@@ -288,7 +288,7 @@ class XmppPlatform:
         return _Came(stanza, archive, known_as, "" if user == link.account else user, nick)
 
     async def _take(self, came: _Came, *, is_place: bool = True) -> None:
-        """Take one stanza, in order. A faulty one does not block the others. Raises StoreFailed, XmppLost."""
+        """Handle one stanza, unless it was handled before; skip it if that fails. Raises StoreFailed, XmppLost."""
         if (came.archive, came.known_as) in self._seen:
             return
         try:
@@ -306,7 +306,7 @@ class XmppPlatform:
                 await self._keep_place(came.archive, came.known_as)
 
     async def _invited(self, came: _Came) -> None:
-        """Accept invitations of users who may speak, and let them see our presence."""
+        """Accept an invitation to a room, or a request to see our presence, if the host follows its sender."""
         link, asked = self._up, came.stanza.find("{jabber:x:conference}x")
         if asked is None:
             if await self._host.follows(Chat(came.user), came.user):
@@ -345,7 +345,7 @@ class XmppPlatform:
         await self._host.receive(message)
 
     async def _unreadable(self, came: _Came, chat: Chat) -> None:
-        """Answer that encrypted messages can't be read, once an hour per user."""
+        """Answer in a direct chat that encrypted messages can't be read, once an hour per user."""
         last = self._told.get(came.user, -_TOLD_SECONDS)
         if chat.is_group or time.monotonic() - last < _TOLD_SECONDS or not await self._host.listens(chat, came.user):
             return
@@ -367,7 +367,7 @@ class XmppPlatform:
                 _log.warning("%s: the result of a press could not be sent", self.name)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a received file. Raises ToolcribError."""
+        """Yield the content of a received file. Raises ToolcribError."""
         if self._sender.files is None:
             raise ToolcribError("it is not connected")
         async for piece in self._sender.files.get(str(attachment.ref["url"])):

@@ -80,7 +80,7 @@ class XmppSender:
         return (ours, asked) if asked.get("chat") == chat else ("", {})
 
     async def ours(self, room: str, known: str) -> str:
-        """Return our id of a message that a room knows by its own id, or "" for none. Raises XmppLost."""
+        """Return our id of the message that the room's archive knows as ``known``, or "" for none. Raises XmppLost, NotSent."""
         if (room, known) not in self.shown and room not in self._looked:
             with contextlib.suppress(XmppSilent):
                 await self._look(room, is_group=True)
@@ -101,7 +101,7 @@ class XmppSender:
         if out.text.strip() or not out.files:
             body, replaces = body_of(out, nicks), out.edits
             is_shown = not out.edits and await self._is_shown(out, ours)
-            if is_shown and out.is_again:  # the shown text may differ
+            if is_shown and out.is_again:  # an earlier attempt may have shown another text
                 replaces = ours
             if replaces or not is_shown:
                 this = stanza_id(out.key, replaces, body) if replaces else ours
@@ -122,7 +122,7 @@ class XmppSender:
             await self._put(out, ours, url, url=url)
 
     async def _put(self, out: Outbound, ours: str, body: str, *, replaces: str = "", url: str = "") -> None:
-        """Send a stanza, and return when the server has shown it."""
+        """Send a stanza. Return when the room has shown it or, in a direct chat, when our server has processed it."""
         from xml.etree.ElementTree import SubElement
 
         link, chat = self._up, out.chat.id
@@ -157,7 +157,7 @@ class XmppSender:
                 waiting.exception()  # prevents a warning about an unread exception
 
     async def _react(self, out: Outbound, ours: str) -> None:
-        """Add our own reactions, for users to add the same ones; none if the question is closed."""
+        """Add our own reactions to a question, so that users can add the same ones. Without buttons, remove them."""
         from xml.etree.ElementTree import SubElement
 
         link, chat = self._up, out.chat.id
@@ -179,8 +179,8 @@ class XmppSender:
     # -- earlier messages ----------------------------------------------------------------------------------------
 
     async def _is_shown(self, out: Outbound, ours: str) -> bool:
-        """Return whether a message was shown, according to the archive if an earlier process or a lost connection may have sent
-        it.
+        """Return whether a message was shown. If an earlier process or a lost connection may have sent it, search the archive
+        first.
         """
         chat = out.chat.id
         if out.is_again or chat not in self._looked:

@@ -28,7 +28,9 @@ def stanza_id(*parts: str) -> str:
 
 
 def body_of(out: Outbound, nicks: Collection[str]) -> str:
-    """Return a message's text; a joiner in each nick of the room keeps clients from notifying users who are named."""
+    """Return a message's text. Unless it is plain, an invisible joiner inside each nick of the room keeps clients from notifying
+    users who are named.
+    """
     return sendable(out.text) if out.is_plain else quiet(sendable(shown(out.text, _STYLES)), nicks)
 
 
@@ -38,7 +40,7 @@ def sendable(text: str) -> str:
 
 
 def quiet(text: str, nicks: Collection[str]) -> str:
-    """Return a text with a joiner inside each nick, so that clients do not notify its user."""
+    """Return a text with an invisible joiner inside each nick, so that clients do not notify its user."""
     names = sorted((re.escape(one) for one in nicks if len(one) > 1), key=len, reverse=True)
     if not names:
         return text

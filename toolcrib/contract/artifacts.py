@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 PREFIX = "artifact:"
 """Prefix of an artifact's name, as the model reads it; the first 16 digits of its digest follow."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Size of the largest artifact."""
+"""Maximum size of an artifact, in bytes."""
 DIGITS = 16
-"""Digits of a digest in a name. No two artifacts of a session share them."""
+"""Number of a digest's digits in a name. No two artifacts of a session have the same name."""
 
 
 def name_of(digest: str) -> str:
@@ -58,8 +58,8 @@ class ArtifactStore(Protocol):
         ...
 
     async def newest(self, where: SearchFilter, limit: int) -> Sequence[KeptArtifact]:
-        """Return the artifacts that sessions refer to, the newest first. The filter's times apply to ``at``; its roles are
-        ignored.
+        """Return at most ``limit`` artifacts that sessions refer to, the newest first. The filter's times apply to ``at``; its
+        roles are ignored.
         """
         ...
 

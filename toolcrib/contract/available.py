@@ -29,6 +29,6 @@ def why_not(entry: ToolEntry) -> str | None:
 
 
 def let_pass(error: BaseException) -> None:
-    """Contain exceptions from a plugin's function, sys.exit included; re-raise KeyboardInterrupt and GeneratorExit."""
+    """Re-raise KeyboardInterrupt or GeneratorExit. Return for any other exception of a plugin's function, even SystemExit."""
     if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
         raise error

@@ -79,8 +79,8 @@ class Inbound:
     mentions our account or answers one of our messages; it has no effect outside of groups. ``is_bot``: a program wrote it.
     ``at`` is in Unix seconds, or 0 if the platform does not report it.
 
-    ``locked`` says why the sender's messages can't decide anything, and how to change that. It is "" if they can: then the
-    platform vouches for the person who sent it, not only for the account.
+    ``locked`` says why the sender's messages can't decide anything, and how to change that. It is "" if they can,
+    because the platform vouches for the person who sent them, not only for the account.
     """
 
     chat: Chat
@@ -104,8 +104,8 @@ class Press:
     ``press_id`` the platform's id of the press (equal ids mean the same press), ``user`` the user who pressed.
 
     ``key`` is the ``Outbound.key`` of that message, if the platform's button returns it. The button should return it if the
-    platform may show a key twice, because only one of two copies is known by its id. The gateway uses ``key`` only to find the
-    question in that chat. ``locked`` is as in Inbound.
+    platform may show a message twice, because the gateway knows the id of only one copy. The gateway uses ``key`` only to find
+    the question in that chat. ``locked`` is as in Inbound.
     """
 
     chat: Chat
@@ -144,8 +144,8 @@ class Outbound:
     """Something to show. ``text`` is Markdown, at most ``Traits.max_chars`` long; the platform converts it to its own form, and
     makes sure that no name in it notifies a user.
 
-    ``key`` is the same each time that the same thing is sent: a platform that can do so shows it once. ``edits`` is the id of our
-    message that it replaces, "" for a new one. ``buttons`` () on an edit removes the message's buttons.
+    ``key`` is the same each time that the same thing is sent, so that a platform that remembers keys shows it once. ``edits`` is
+    the id of our message that it replaces, "" for a new one. ``buttons`` () on an edit removes the message's buttons.
     """
 
     chat: Chat
@@ -158,20 +158,20 @@ class Outbound:
     is_plain: bool = False
     """Show the text as it is, without reading it as Markdown: for commands in an approval request."""
     is_again: bool = False
-    """The message was sent before with this key, perhaps with another text, and may have been shown. A platform that shows a
-    key once must make sure that the shown text is this one.
+    """The message was sent before with this key, perhaps with another text, and may have been shown. An
+    idempotent platform must make sure that the shown text is this one.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Abilities and limits of a platform; the gateway keeps to them.
+    """Abilities and limits of a platform, which the gateway respects.
 
     ``edit_seconds`` is the least time between two edits in one chat, or None if messages can't be edited; ``max_edits`` limits
     the edits of one message. ``reactions``: our buttons are shown as reactions, which users give too. ``idempotent``: the
-    platform shows the same key once, however often it is sent. ``max_file_bytes`` is 0 if files can't be sent. ``per_second``
-    limits messages and edits of the whole account; ``burst`` of them may be sent at once after a pause (0: as many as in one
-    second).
+    platform shows one message per key, however often the key is sent. ``max_file_bytes`` is 0 if files can't be sent.
+    ``per_second`` limits messages and edits of the whole account; ``burst`` of them may be sent at once after a pause (0: as many
+    as in one second).
 
     ``written_approvals`` is False if a written message does not prove who wrote it: then a message can deny a call, as on any
     platform, but can't approve one. A press can, and so can a terminal.
@@ -193,9 +193,9 @@ class NotSent(ToolcribError):
     """A message that the platform did not show. It is tried again after ``retry_after`` seconds (None: soon, then at growing
     intervals).
 
-    ``for_good``: it can never be shown (the chat was deleted, the account was removed). ``perhaps_sent``: it may have been
-    shown, because the connection ended before the platform confirmed it; any other exception counts the same way. ``code`` is
-    one word or number, such as ``503``. Logs contain it and the class of the exception that caused this one, but not
+    ``for_good``: it can never be shown (the chat was deleted, the account was removed). ``perhaps_sent``: it may have been shown,
+    because the connection ended before the platform confirmed it. An exception of any other class counts like ``perhaps_sent``.
+    ``code`` is one word or number, such as ``503``. Logs contain it and the class of the exception that caused this one, but not
     ``message``, which may repeat other people's text.
     """
 
@@ -291,7 +291,7 @@ def settings_of(host: Host, known: Collection[str]) -> dict[str, str]:
 
 
 class Platform(Protocol):
-    """A chat platform. A factory that a plugin gives to ``register_platform`` makes it once, called with ``name`` and ``host``.
+    """A chat platform. A factory that a plugin gives to ``register_platform`` creates it once, with ``name`` and ``host``.
     Later versions may pass more, so the factory takes ``**more``. A platform is used in one event loop.
     """
 

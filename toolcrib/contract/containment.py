@@ -62,11 +62,11 @@ class DeniedConnection(Protocol):
 class LimitsHosts(Protocol):
     """A contained environment whose commands reach only allowed hosts, if its containment's network is ``hosts``.
 
-    A host is a name, which includes all its ports, an address, or a port of this machine as ``localhost:5432``.
+    A host is a name (for all its ports), an address, or a port of this machine such as ``localhost:5432``.
     """
 
     async def unknown_hosts(self, hosts: Sequence[str]) -> Sequence[str]:
-        """Return the hosts that commands can't reach now, each in the form that the user is asked about.
+        """Return the hosts that commands can't reach now, each in the form that an approval request names.
 
         Raises ValueError for a text that is not a host, or a host that no user may be asked about.
         """

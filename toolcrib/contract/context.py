@@ -275,7 +275,7 @@ class ToolCallContext:
 
     @property
     def undo(self) -> UndoLog | None:
-        """The log where a tool keeps each file before it replaces it, or None if no file versions are kept."""
+        """The log for the versions of files before a tool changes them, or None if no file versions are kept."""
         return self._scope.undo
 
     @property
@@ -291,7 +291,7 @@ class ToolCallContext:
         return None
 
     def state(self, key: StateKey[T]) -> T | None:
-        """Return the typed value under ``key``, or None. It is a copy from the snapshot taken at the call (002-14).
+        """Return a copy of the typed value that ``key`` had when the call began, or None (002-14).
 
         Raises Internal for a key of scope principal or profile that the tool was not registered with (``state=``).
         """

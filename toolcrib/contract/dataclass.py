@@ -52,7 +52,9 @@ class _Options(NamedTuple):
 
 
 def _with_slots(plain: Any, options: _Options) -> Any:
-    """Return a copy of a class with slots for its fields. Its first call, or the first access to its fields, completes it."""
+    """Return a copy of a class with slots for its fields. ``_Late`` makes its ``__init__`` and its fields when they
+    are needed.
+    """
     names = [name for name, kind in plain.__annotations__.items() if _is_field(kind)]
     members = {name: value for name, value in vars(plain).items() if name not in ("__dict__", "__weakref__", *names)}
     inherited = {slot for base in plain.__mro__[1:] for slot in getattr(base, "__slots__", ())}
@@ -137,8 +139,8 @@ class _Late:
         return self.made(**changes, **kept)
 
     def _parameters(self) -> Sequence[_Parameter] | None:
-        """Return the parameters of the ``__init__`` that can be made here, and set ``__match_args__`` from them. Return None if
-        the standard library must make them, or has made them.
+        """Return the parameters of the ``__init__`` that this module can make, and set ``__match_args__`` from them. Return None
+        if the standard library must make them, or has made them.
         """
         with _making:
             if not self._is_looked_into:
@@ -150,8 +152,8 @@ class _Late:
             return self._found
 
     def compile_init(self) -> None:
-        """Compile ``__init__``, unless another thread already did. The standard library's fields take as long to make, and little
-        code needs them: they are made here only if the class has parameters that ``_own_parameters`` can't read.
+        """Compile ``__init__``, unless another thread already did. The standard library's fields are also made
+        here only if ``_own_parameters`` can't read the class's parameters: they take as long to make, and little code needs them.
         """
         made = self.made
         with _making:
@@ -173,8 +175,8 @@ class _Late:
                 return
             # Python would make a missing docstring from the signature, and load a tokenizer for it. No code reads that docstring.
             self._plain.__doc__ = self._plain.__doc__ or " "
-            # With these options the standard library compiles no methods, unless it must check that a frozen class derives from
-            # one.
+            # With these options the standard library compiles no methods. ``frozen`` makes it compile some, so pass it only if a
+            # base must be checked to be frozen too.
             also = frozen and any(dataclasses.is_dataclass(base) for base in made.__bases__)
             done = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=also, kw_only=kw_only)(self._plain)
             options = vars(done)["__dataclass_params__"]
@@ -188,12 +190,12 @@ class _Late:
 
     @functools.cached_property
     def compared(self) -> Callable[[object], object]:
-        """Return a function that returns the compared values of an instance."""
+        """A function that returns the values of an instance that are compared."""
         return _getter(one.name for one in dataclasses.fields(self.made) if one.compare)
 
     @functools.cached_property
     def hashed(self) -> Callable[[object], object]:
-        """Return a function that returns the hashed values of an instance."""
+        """A function that returns the values of an instance that are hashed."""
         return _getter(one.name for one in dataclasses.fields(self.made) if (one.compare if one.hash is None else one.hash))
 
 

@@ -25,7 +25,7 @@ def recheck(entry: ToolEntry, where: str) -> Mapping[str, Json]:
     """
     text(entry.toolset, f"{where}: toolset")
     function_schema(entry.name, entry.schema, entry.description, where)
-    # With another name here, models and gates would know the tool by two names.
+    # If the schema had another name, models and gates would know the tool by different names.
     if entry.schema.get("name") != entry.name:
         raise RegistrationError(f"{where}: bad schema at $.name: expected {entry.name!r}, got {entry.schema.get('name')!r}")
     if "parameters" not in entry.schema:
@@ -90,7 +90,7 @@ _HERMES = ("max_result_size_chars", "dynamic_schema_overrides", "override")
 
 
 def with_hermes(entry: ToolEntry, options: HermesOptions, where: str) -> ToolEntry:
-    """Return the entry with these options. Raises RegistrationError for wrong values, TypeError for unknown options."""
+    """Return the entry with these options. Raises RegistrationError for a wrong value, TypeError for an unknown option."""
     for name in options:
         if name not in _HERMES:
             raise TypeError(f"register() got an unexpected keyword argument {name!r}")
@@ -107,7 +107,9 @@ def with_hermes(entry: ToolEntry, options: HermesOptions, where: str) -> ToolEnt
 
 
 def bound(handler: Handler | None, where: str) -> Invoke | None:
-    """Return a tool's handler in one form, or None for a tool that the agent loop runs. Raises RegistrationError."""
+    """Return a tool's handler in the form that the dispatcher calls, or None for a tool that the agent loop runs. Raises
+    RegistrationError.
+    """
     try:
         return None if handler is None else bind_handler(handler)
     except RegistrationError as error:
@@ -124,7 +126,7 @@ def text(value: object, where: str) -> str:
 def function_schema(name: str, schema: Mapping[str, Json], description: str, where: str) -> dict[str, Json]:
     """Return the tool's function schema. Raises RegistrationError."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise RegistrationError(f"{where}: a name is 1 to 128 of letters, digits, '_', '.' and '-'")
+        raise RegistrationError(f"{where}: a tool's name has 1 to 128 letters, digits, '_', '.' or '-'")
     if not isinstance(schema, Mapping):
         raise RegistrationError(
             f"{where}: schema must be a mapping with 'description' and 'parameters', got {type(schema).__name__}"
@@ -139,7 +141,7 @@ def function_schema(name: str, schema: Mapping[str, Json], description: str, whe
         raise RegistrationError(f'{where}: bad schema at $.parameters: expected a JSON Schema with "type": "object"')
     for key in _NEAR_PARAMETERS:
         if key in body and "parameters" not in body:
-            inside = "{'properties': ...}" if key == "properties" else f"what is under {key!r}"
+            inside = "{'properties': ...}" if key == "properties" else f"the value of {key!r}"
             raise RegistrationError(f"{where}: bad schema at $.{key}: put {inside} under 'parameters'")
     extra = {key: value for key, value in body.items() if key not in ("type", "name", "description", "parameters")}
     return {

@@ -34,7 +34,7 @@ class SentKeys:
         self._is_loaded = True
 
     async def begin(self, key: str, note: Json) -> Json:
-        """Store a note before a message is sent. Return the note of its first attempt. Raises StoreFailed."""
+        """Store a note before a message is sent. Return the note of the first attempt to send it. Raises StoreFailed."""
         digest = _digest(key)
         if digest not in self._open:
             self._open[digest] = note
@@ -76,7 +76,7 @@ class SentKeys:
                 await self._keep()
 
     async def close(self) -> None:
-        """Write the known ids. If nothing was loaded, keep what another process wrote."""
+        """Write the known ids. If nothing was loaded, write nothing, so that the ids that another process wrote are kept."""
         if self._is_loaded:
             with contextlib.suppress(StoreFailed):
                 await self._keep()

@@ -33,23 +33,25 @@ class ToolDisplay:
     """
 
     emoji: str = ""
-    """The ``emoji`` of the registration, unless it is given here."""
+    """The tool's emoji; if it is "", the ``emoji`` of the registration is used."""
     verb: str = ""
     """A word between the tool's name and the subject of the call, such as "reads"."""
     subject: Subject = ()
-    """The arguments that show what a call is about, joined by "in", or a function of the arguments."""
+    """The names of the arguments that show what a call is about (screens join their values by "in"), or a function of all
+    arguments that returns the text.
+    """
     below: Below = ""
-    """The lines below a call: "output" is the end of the result as text, "content" the difference that the call made, or the
-    lines of its argument ``content``. A function of the data returns lines.
+    """The lines below a call: "output" is the end of the result as text, "content" the difference that the call made or else the
+    lines of its argument ``content``. A function gets the data of the result, and returns lines.
     """
     outcome: Callable[[Mapping[str, Json]], tuple[str, LineStyle] | None] | None = None
     """A function that returns how a successful call ended, shown in place of "ok": a few words, and their style."""
     brief: bool = False
     """If True, the one line for a call in a pipe shows the subject and the first line of ``below`` instead of all arguments."""
     result: Callable[[Mapping[str, Json]], str | None] | None = None
-    """The data as text, for a user who asks for the whole result."""
+    """A function that returns the data as text, for a user who asks for the whole result."""
     in_result: Sequence[str] = ()
-    """Arguments that the result contains too. They are left out beside a successful result."""
+    """Arguments that the result contains too. Screens omit them if they show a successful result."""
     in_difference: Sequence[str] = ()
     """Arguments that the difference in files shows already: an approval prompt leaves them out. This applies to
     built-in tools only: if a plugin's tool declared too much here, a user would approve what they can't see.

@@ -1,8 +1,8 @@
 """Effects of a call, which the tool declares before it runs, in terms that gates can judge.
 
 A tool of kind ``edit`` or ``execute`` declares ``effects=`` at registration: a function of (args, ctx), sync or async, that
-returns these. Paths are results of ``ctx.environment.resolve``, so gates judge the path that will be opened.
-A tool that acts and declares no effects is opaque, and a user is asked about its calls.
+returns a sequence of the classes below. Paths are results of ``ctx.environment.resolve``, so gates judge the path that will be
+opened. A tool that acts and declares no effects is opaque, and a user is asked about its calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from toolcrib.contract.dataclass import dataclass
 class ShellState:
     """State of a shell that outlives a command: gates need it to read the next command.
 
-    ``aliases`` and ``functions`` are by name; functions have their bodies as source text. ``aliases_on``: the shell expands
+    ``aliases`` and ``functions`` are by name; the source text of a function is its body. ``aliases_on``: the shell expands
     aliases. ``attributes`` are letters of ``declare`` (such as ``x``, ``i``, ``n``, ``A``) by variable, for variables that have
     any; ``arrays`` hold elements by index or key; ``traps`` are commands by the shell's name of their signal.
     """
@@ -38,8 +38,8 @@ class RunsCommand:
     """Shell text that runs in ``cwd`` (absolute, in the environment). ``shell`` is the state of the shell that reads
     it, or None for a new shell.
 
-    ``outside``: it runs outside the environment's sandbox, and ``cwd`` and ``shell`` are those outside. ``hosts``: the sandbox
-    reaches these too while it runs (see LimitsHosts).
+    ``outside``: it runs outside the environment's sandbox, and ``cwd`` and ``shell`` are those outside. ``hosts``: hosts
+    that the sandbox can also reach while the command runs (see LimitsHosts).
     """
 
     command: str

@@ -59,9 +59,9 @@ class ToolEntry:
     interactive: bool = False
     """If True, a call needs a person, and never runs beside other calls."""
     repeatable: bool = False
-    """If True, calling the tool twice does no more than calling it once."""
+    """If True, a second equal call changes nothing more than the first."""
     timeout: float | None = None
-    """Seconds. A sync handler with one runs in a worker thread."""
+    """Time limit of a call in seconds, or None. A sync handler with a time limit runs in a worker thread."""
     max_result_chars: int | None = None
     effects: EffectsFn | None = field(default=None, repr=False)
     state: tuple[StateKey[Any], ...] = ()
@@ -83,13 +83,14 @@ class ToolEntry:
     refused at registration.
     """
     lasting: str = ""
-    """The reason why such a call does not pass, worded to follow the tool's name: "changes what you remember"."""
+    """The reason why a call does not pass in those modes, worded to follow the tool's name: "changes what you remember"."""
     needs: Need = ""
     """A part of toolcrib that the tool needs. If the configuration disables that part, the tool is not granted."""
     polls: bool | Callable[[Mapping[str, Json]], bool] = False
-    """If True, a call waits for a change, so the same call may return the same result many times.
+    """If True, a call waits for a change, so equal calls may return equal results many times. A function decides by the call's
+    arguments.
 
-    A run ends after ``limits.repeats`` such calls of other tools. A function decides by the call's arguments.
+    A run that repeats an equal call of any other tool with equal results ends after ``limits.repeats`` of them.
     """
 
     @property

@@ -204,7 +204,7 @@ class Environment(Protocol):
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
         """Replace or create a file atomically, with its parent folders.
 
-        ``path`` is resolved: if it has become a link, it is refused (OSError).
+        ``path`` is a result of ``resolve``. Raises OSError if it has become a link.
         """
         ...
 
@@ -213,7 +213,7 @@ class Environment(Protocol):
         ...
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
-        """List a folder, by name."""
+        """Return the entries of a folder, sorted by name."""
         ...
 
     def interrupt(self) -> None:
@@ -287,8 +287,8 @@ class HoldsFiles(Protocol):
     """An environment whose files outlive it, or belong to another environment too."""
 
     def holder(self, path: str) -> str:
-        """Return the name of this file's holder. An undo works in any environment with the same holder; the default is the
-        identity.
+        """Return the name of this file's holder. An undo works in any environment with the same holder. In an environment
+        without this method, the holder is ``identity``.
         """
         ...
 
@@ -321,8 +321,8 @@ class ReplacesFiles(Protocol):
 
 @runtime_checkable
 class GivesAttributes(Protocol):
-    """An environment that can read a file's extended attributes, including its ACL, and set them on another file: one that was
-    renamed, or deleted and restored.
+    """An environment that can read a file's extended attributes, including its ACL, and set them on another file, such as the
+    same file after it was deleted and restored.
     """
 
     async def attributes(self, path: str) -> Mapping[str, bytes | None]:

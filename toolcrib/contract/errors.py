@@ -21,7 +21,7 @@ ToolcribError
 │   ├── AuthFailed           401, 403: the key is missing, wrong or not allowed
 │   ├── ContextTooLong       the conversation is longer than the model's context
 │   ├── BadRequest           any other 4xx: the server refuses the request
-│   └── StreamBroken         a reply began and did not end well; ``text`` is what had arrived
+│   └── StreamBroken         a reply began and was interrupted; ``text`` is the part that arrived
 ├── EnvironmentFailed        the environment is lost or unavailable (not: the command failed)
 ├── StoreFailed              the store can't be read or written: names the file and what to do
 │   └── LeaseLost            another process has taken over the session: this process can't write to it

@@ -32,9 +32,9 @@ class Forgetting(Protocol):
         ...
 
     async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
-        """Return the ids of the sessions with a stored text, as text or as JSON, that ``says`` returns True for. It checks
-        whole messages with the provider's data in them, calls and their results, questions, posts in chats, and waiting items,
-        including mail of the session's chat. It does not check prompts and artifacts. It reads the whole store.
+        """Return the ids of the sessions with a stored text that ``says`` accepts. The whole store is read. ``says`` is called
+        with each text and JSON of messages (with the provider's data), calls and results, questions, posts in chats, and
+        waiting items, including mail of the session's chat. It is not called with prompts and artifacts.
         """
         ...
 

@@ -193,30 +193,30 @@ class SetupHooks:
     def register_environment(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
         """Call ``add("name", factory)`` to add a backend: a factory of toolcrib.Environment.
 
-        It is called with the keyword argument cwd, the folder to start in.
+        The factory is called with the keyword argument cwd, the folder to start in.
         """
 
     @hookspec
     def register_provider(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
         """Call ``add("name", factory)`` to add a model provider: a factory of toolcrib.ProviderSession.
 
-        It is called with the keyword arguments model, base_url ("" for its own), api_key ("" for none), system, tools, records,
-        stream and max_tokens; later versions may pass more, so it takes ``**more``. examples/hello-provider is one.
+        The factory is called with the keyword arguments model, base_url ("" for its own), api_key ("" for none), system, tools,
+        records, stream and max_tokens; later versions may pass more, so it takes ``**more``. See examples/hello-provider.
         """
 
     @hookspec
     def register_tool_source(self, add: Callable[[str, ToolSource], None]) -> None:
         """Call ``add("name", source)`` to add a toolcrib.ToolSource, whose tools may change, such as those of a server.
 
-        It starts and stops with the plugins. A tool whose name is taken is left out, and reported.
+        The source starts and stops with the plugins. A tool whose name is taken is left out, and reported.
         """
 
     @hookspec
     def register_platform(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
         """Call ``add("telegram", factory)`` to add a chat service: a factory of toolcrib.chat.Platform.
 
-        It is called with the keyword arguments name and host (a toolcrib.chat.Host); later versions may pass more, so it takes
-        ``**more``.
+        The factory is called with the keyword arguments name and host (a toolcrib.chat.Host); later versions may pass more, so it
+        takes ``**more``.
         """
 
 

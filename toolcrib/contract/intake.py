@@ -230,7 +230,7 @@ class Intake:
     async def _keep_soon(self) -> None:
         await asyncio.sleep(_KEEP_SECONDS)
         self._keeping = None
-        with contextlib.suppress(StoreFailed):  # later messages are offered again, and recognised
+        with contextlib.suppress(StoreFailed):  # the next process then offers messages again, and the host recognises them
             await self._keep()
 
     async def _keep(self) -> None:

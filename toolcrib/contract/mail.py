@@ -112,9 +112,9 @@ class MailStore(Protocol):
     ) -> Post | None:
         """Set the state of a post, and return the post; None for an unknown one. ``shown_as`` "" keeps the known id.
 
-        ``sending`` counts a try. With a ``problem`` it counts none, and records that the outcome of the last try is unknown: it
-        may have been shown. ``shown`` and ``failed`` take the ``body`` that was sent: if the post's body was replaced since, the
-        post becomes ``waiting`` instead, with no tries.
+        ``sending`` counts a try. With a ``problem`` it counts none, and records that the outcome of the last try is unknown: the
+        post may have been shown. ``shown`` and ``failed`` take the ``body`` that was sent: if the post's body was replaced since,
+        the post becomes ``waiting`` instead, with no tries.
         """
         ...
 
@@ -131,8 +131,8 @@ class MailStore(Protocol):
 
         The runs ended at ``since`` (Unix seconds) or later, in sessions that a chat of this platform has or had. A post of a run
         has the key ``run:ID``, or one that begins with ``run:ID:``. Times are by the store's clock, and a run becomes visible a
-        moment after its end, so choose ``since`` a little before the last time. Posts that ``sweep`` deleted do not count:
-        choose no time that old.
+        moment after its end, so choose ``since`` a little before the last time. The run of a post that
+        ``sweep`` deleted counts as a run without a post: choose no time that old.
         """
         ...
 

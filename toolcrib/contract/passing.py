@@ -1,4 +1,4 @@
-"""Temporary faults of this machine: a retry may succeed, so they prove nothing, such as that a file is missing."""
+"""Temporary faults of this machine: a retry may succeed, so they do not prove, for example, that a file is missing."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import errno
 import os
 
 _NUMBERS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS})
-"""Too many open files, here or on the machine; no memory; too many processes or threads; no buffers."""
+"""Too many open files, in this process or on the machine; no memory; too many processes or threads; no buffers."""
 
 _FILES = 5
-"""Files that a library may open at the same time: SQLite opens a database with its log, an account's lookup several files."""
+"""Files that a library may open at the same time: SQLite opens a database and its log."""
 
 
 SHORTAGE = "this machine is short of file descriptors, memory or threads; close other programs, or raise the limits (ulimit -a)"
@@ -17,15 +17,15 @@ SHORTAGE = "this machine is short of file descriptors, memory or threads; close 
 
 
 def is_passing(error: BaseException | None) -> bool:
-    """Return whether the error, or one that led to it, means that this machine is short of files, memory, processes or
-    threads now.
+    """Return whether the error, or one that led to it, means that this machine is now short of file descriptors,
+    memory, processes or threads.
     """
     while error is not None:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _NUMBERS):
             return True
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
             return True
-        error = error.__cause__ or error.__context__  # a library may suppress __cause__
+        error = error.__cause__ or error.__context__  # a library may raise without ``from``
     return False
 
 

@@ -81,8 +81,9 @@ class CallRecord:
     state: Mapping[str, Json] = field(default_factory=dict)
 
     def is_of(self, turn: str, since: float) -> bool:
-        """Return whether the reply ``turn`` made the call: some servers repeat ids in every reply. For a call that names no
-        reply, return whether it began at ``since`` or later; the two times may come from different clocks.
+        """Return whether the reply ``turn`` made the call. The call's id is not enough, because some servers repeat ids in every
+        reply. For a call that names no reply, return whether it began at ``since`` or later; the two times may come from
+        different clocks.
         """
         return self.turn == turn if self.turn else self.opened_at >= since
 
@@ -92,12 +93,12 @@ class SessionInfo:
     """Summary of a session, for lists. ``title`` is the name that a person gave it, or the beginning of the first paragraph of
     a user's first message, on one line.
 
-    ``messages`` is their number. Times are Unix seconds; ``updated_at`` is that of the last message or change. ``place`` is the
-    session's environment: its ``name`` and ``target``, and what else it needs to continue there; empty if unknown. ``host`` names
-    the lease of the process that wants to continue the parked run; "" for none. ``via`` is the model server: its ``provider``,
-    ``model``, ``base_url`` and ``key_env``; empty if none was chosen yet, or if a person types the calls. ``tags`` are a person's
-    labels. ``parent`` is the id of the session that it comes from, "" for none; ``why`` is ``fork``, ``delegate`` (of the parent)
-    or ``import`` (from a file), "" for a session that a user began here.
+    ``messages`` is the number of messages. Times are Unix seconds; ``updated_at`` is that of the last message or change.
+    ``place`` is the session's environment: its ``name`` and ``target``, and what else it needs to continue there; empty if
+    unknown. ``host`` names the lease of the process that wants to continue the parked run; "" for none. ``via`` is the model
+    server: its ``provider``, ``model``, ``base_url`` and ``key_env``; empty if none was chosen yet, or if a person types the
+    calls. ``tags`` are a person's labels. ``parent`` is the id of the session that it comes from, "" for none; ``why`` is
+    ``fork``, ``delegate`` (of the parent) or ``import`` (from a file), "" for a session that a user began here.
     """
 
     id: str

@@ -184,7 +184,7 @@ class ToolRegistry:
             self._gone[name] = reason
             was_there = self._tools.pop(name, None) is not None
             self._own.add(name)
-            self.generation += 1  # afterwards, so that a cache filled in between does not count as current
+            self.generation += 1  # last, so that a cache filled in between does not count as current
             self._lend(name, None)
             return was_there
 
@@ -299,9 +299,10 @@ class ToolRegistry:
     # -- availability --------------------------------------------------------------------------------------------
 
     def availability(self, names: Iterable[str] | None = None) -> dict[str, str | None]:
-        """Map each registered tool (of ``names``, in their order unless a set) to None if it works here, else to the reason.
+        """Return for each registered tool the reason why it can't work here, or None if it can. With ``names``, return only these
+        tools, in the order of the names unless they are a set.
 
-        A check_fn that several tools share runs once for all of them (003-8); one that raises means unavailable (003-9).
+        A check_fn that several tools share runs once for all of them (003-8). If it raises, they are unavailable (003-9).
         """
         if names is None or isinstance(names, Set):  # a set has no order worth keeping, and prompt caches need a fixed one
             entries = [entry for entry in self.entries() if names is None or entry.name in names]
@@ -339,7 +340,7 @@ class ToolRegistry:
         return any(reason is None for reason in self.availability(names).values())
 
     def get_definitions(self, names: Iterable[str] | None = None) -> list[Mapping[str, Json]]:
-        """Return the schemas, in OpenAI's form, of the tools (of ``names``, in their order) that can work here (003-7).
+        """Return the schemas, in OpenAI's form, of the tools that can work here (003-7), selected as by ``availability``.
 
         Tools with a ``dynamic_schema`` have the schema that it returns (003-15). The schemas are shared and read-only: change a
         ``copy.deepcopy``.

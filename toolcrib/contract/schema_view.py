@@ -102,8 +102,8 @@ class SchemaView:
 
     @property
     def values(self) -> Sequence[Json]:
-        """The only values that are allowed, from enum, const and alternatives of these; empty if any other value may
-        be allowed.
+        """The only values that are allowed, from const, enum or alternatives that all list their values; empty if other values
+        may be allowed.
         """
         if self._values is None:
             self._values = self._listed_values()
@@ -283,7 +283,7 @@ class _Document:
 
 
 def _merged(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the merged keywords of two schemas, which require what both require. If two can't be merged, the first is kept."""
+    """Return the keywords of two schemas, merged to require what both require. If two values can't be merged, keep the first."""
     both = {**other, **one}
     for key in one.keys() & other.keys():
         if one[key] != other[key]:

@@ -18,8 +18,8 @@ SearchOrder: TypeAlias = Literal["newest", "best"]
 class SearchFilter:
     """Filters of a search; a value that is None or empty does not filter. Times are Unix seconds.
 
-    ``principal``: only sessions of that principal. ``cwd``: sessions of that folder and of those below it. ``roles``: user,
-    assistant and results. ``tags``: sessions that have all of them.
+    ``principal``: only sessions of that principal. ``cwd``: sessions of that folder and of those below it. ``roles``: any of
+    user, assistant and results. ``tags``: sessions that have all of them.
     """
 
     session_id: str | None = None

@@ -70,7 +70,7 @@ class ProviderSession(Protocol):
     """A conversation with one model."""
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Add a user's text and images to the history; the next turn answers it."""
+        """Add a user's text and images to the history; the next turn answers them."""
         ...
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:

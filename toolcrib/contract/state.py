@@ -38,7 +38,8 @@ class StateKey(Generic[T]):
 class StateUpdate:
     """A change to the current value: ``change`` gets the value, or None if there is none, and returns the new one.
 
-    Concurrent writes are not lost: ``change`` is then called again with the newer value. It must have no side effects.
+    If another write came first, ``change`` is called again with the newer value, so that no write is lost. It must have no side
+    effects.
     """
 
     change: Callable[[Any], Any]

@@ -1,7 +1,7 @@
 """Protocols of the store. ``agent/store`` implements them; the dispatcher and the gates use only these names.
 
-Every method is async, and none blocks the event loop. It may be awaited from any thread and any loop. A store that keeps
-everything in memory never suspends, so a coroutine that awaits it can be driven without a loop.
+Methods that read or write are async, do not block the event loop, and may be awaited from any thread and any loop. A store that
+keeps everything in memory never suspends, so a coroutine that awaits it can be driven without a loop.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class Inbox(Protocol):
         ...
 
     async def drop(self, item_ids: Collection[int]) -> None:
-        """Remove items that no run has taken, with their keys: they may be sent again."""
+        """Remove items that no run has taken, with their keys, so that the same messages may be sent again."""
         ...
 
 

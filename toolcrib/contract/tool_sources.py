@@ -196,7 +196,9 @@ class ToolSources:
         try:
             if there is None:
                 if entry.is_built_in and not kept.at_once:
-                    raise RegistrationError(f"a tool source may not register a tool as one of {entry.module}")
+                    raise RegistrationError(
+                        f"a tool source may not register a tool under the name of toolcrib's module {entry.module}"
+                    )
                 self._registry.put(entry)
             elif there is not entry or not kept.at_once:
                 raise RegistrationError(

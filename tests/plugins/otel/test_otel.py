@@ -197,7 +197,7 @@ async def test_a_refused_connection_is_told_once(crib: Any, caplog: pytest.LogCa
     ("settings", "said"),
     [
         ("{contents: 'true'}", "unknown contents; it takes content, endpoint"),
-        ("{content: maybe}", "content: 'true' or 'false', not 'maybe'"),
+        ("{content: maybe}", "content: expected 'true' or 'false', got 'maybe'"),
         ("{endpoint: 'localhost:4318'}", "an address with http:// or https://"),
     ],
 )

@@ -138,7 +138,7 @@ def test_the_same_toolset_may_register_again_silently(reg: ToolRegistry, caplog:
         (
             {"name": "x", "input_schema": {"type": "object"}},
             "$.input_schema",
-            "put what is under 'input_schema'",
+            "put the value of 'input_schema'",
         ),
         ({"description": ["a"]}, "$.description", "['a']"),
         ("text", "schema must be a mapping", "str"),
