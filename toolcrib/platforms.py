@@ -71,7 +71,7 @@ def shown(markdown: str, markup: Markup) -> str:
 
 
 def without_fences(text: str) -> str:
-    """Return text that can't end its code block: three backticks would."""
+    """Return the text with an invisible character in each group of three backticks, so that it can't end its code block."""
     return _FENCE.sub("`\u200b", text)
 
 

@@ -5,7 +5,7 @@
     def test_greet():
         assert call_tool(Greet(), {"name": "x"}).result.data == {"greeting": "Hello, x!"}
 
-This is the only module of toolcrib that imports the dispatcher, and only when it is called.
+This is the only module of toolcrib that imports the dispatcher, and only in a call of ``call_tool``.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ class FakeEnvironment:
 
 
 class FakeContained(FakeEnvironment):
-    """A FakeEnvironment with a sandbox that has the restrictions ``holds``, None for no sandbox. ``beyond`` is the environment
-    outside of the sandbox.
+    """A FakeEnvironment with a sandbox. ``holds`` are the sandbox's restrictions, None for no sandbox. ``beyond`` is the
+    environment outside of the sandbox.
     """
 
     identity = "fake-sandbox"

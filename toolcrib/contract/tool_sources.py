@@ -196,9 +196,7 @@ class ToolSources:
         try:
             if there is None:
                 if entry.is_built_in and not kept.at_once:
-                    raise RegistrationError(
-                        f"a tool source may not register a tool under the name of toolcrib's module {entry.module}"
-                    )
+                    raise RegistrationError(f"a tool source may not register a tool of the built-in {entry.module}")
                 self._registry.put(entry)
             elif there is not entry or not kept.at_once:
                 raise RegistrationError(

@@ -21,7 +21,7 @@ class FileState:
     """A file's content, mode and owner. ``digest`` is its SHA-256 in hex, "" if it was not read; ``size`` is in bytes. ``mode``
     is the permission bits and ``owner`` UID and GID, None if they are not known. ``mtime_ns`` is the time of its last change,
     in Unix nanoseconds, None if it is not known. ``attributes`` are the extended attributes of a deleted file, including its
-    ACL; None if they are not known, or stayed with the file. Two states that differ only in the last two are equal.
+    ACL; None if they are not known, or stayed with the file. States that differ only in ``mtime_ns`` or ``attributes`` are equal.
     """
 
     digest: str
@@ -34,8 +34,8 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A change of one file in a step. ``before`` and ``after`` are None if the file does not exist at that time. ``holder`` names
-    what holds the file.
+    """A change of one file in a step. ``before`` and ``after`` are None if the file does not exist at that time. ``holder``
+    names the file's holder (see HoldsFiles).
 
     ``lost`` says why the old content is not kept. ``folders`` were made for the file, outermost first. ``undone_by`` is the step
     that undid the change, ``passed_by`` the step that should have undone it but could not; 0 for none. ``id`` is the journal's.
@@ -95,8 +95,8 @@ class ChangeJournal(Protocol):
     async def mark_changes(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
-        """Record the effect of a step (an undo or redo) on other changes, by their ids: undone, left as they are, or in effect
-        again.
+        """Record the effect of a step (an undo or redo) on other changes, by their ids: ``undone`` are undone, ``passed`` should
+        have been undone but could not, ``revived`` are in effect again.
         """
         ...
 
@@ -118,7 +118,7 @@ class Keeping(Protocol):
 
     async def replaces(self, path: str, info: FileInfo | None, after: bytes | None, data: bytes | None = None) -> None:
         """Register that ``path`` will get the content ``after`` (None: it will be deleted). ``info`` is the current result of
-        ``stat``; ``data`` is the current content if it was read already, else it is read here. Raises EnvironmentFailed.
+        ``stat``; ``data`` is the current content if it was read already, else this method reads it. Raises EnvironmentFailed.
         """
         ...
 

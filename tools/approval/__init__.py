@@ -1,11 +1,11 @@
 """Approval: decide whether a user must approve a call, and remember what was approved. Findings come from tools/judge.
 
-``gate`` asks or refuses, by a ``policy``. ``snapshot`` holds the files that were read, ``binding`` the digest of an answer's
-scope. ``prompt`` is the text that a user reads before the answer. ``offers`` and ``grants`` are what an answer may cover beyond
-the call; ``leads`` follows links and ``deadlines`` checks times. ``origins`` records where files came from, ``uncommitted`` reads
-git working trees, and ``contained`` describes the sandbox and the snapshots around a call. ``operator_rules`` are an operator's
-rules; ``described`` reads the plain text of command_allowlist. ``explain`` judges by the rules alone; agent.explaining asks the
-gate itself.
+``gate`` asks or refuses, according to a ``policy``. ``snapshot`` holds the files that were read, ``binding`` the digest of an
+answer's scope. ``prompt`` is the text that a user reads before the answer. ``offers`` and ``grants`` are what an answer may cover
+beyond the call; ``leads`` follows links and ``deadlines`` checks times. ``origins`` records where files came from,
+``uncommitted`` reads git working trees, and ``contained`` describes the sandbox and the snapshots around a call.
+``operator_rules`` are an operator's rules; ``described`` reads the plain text of command_allowlist. ``explain`` judges by the
+rules alone; agent.explaining asks the gate itself.
 """
 
 from __future__ import annotations

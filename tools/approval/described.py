@@ -16,7 +16,7 @@ from toolcrib.contract.store import Grant
 from tools.judge.patterns import DANGEROUS_PATTERNS
 
 PREFIX = "pattern@"
-"""Prefix of such a grant's key, before the description. Findings by an appended pattern have the same key."""
+"""Prefix of the key of a grant by description. The description follows it. A finding by an appended pattern has such a key."""
 
 _KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

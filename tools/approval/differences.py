@@ -18,9 +18,10 @@ MOST_CHARS = 400_000
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Differences of a call. ``text``: a unified diff of all files. ``stands_for``: arguments that it makes redundant.
+    """Differences of a call. ``text``: a unified diff of all files. ``stands_for``: arguments that the diff makes redundant.
 
-    ``digests``: digests of the files' contents by path. An answer is bound to them, because it is about this difference.
+    ``digests``: digests of the files' contents by path. The user's answer is bound to them, because it is about these
+    differences.
     """
 
     text: str
@@ -33,8 +34,8 @@ async def differences(
 ) -> Differences | None:
     """Return the changes that the call of this tool would make in existing files.
 
-    Return None if it only creates files, if a file cannot be compared (too long, not text, new content unknown), or if the call's
-    new text contains a secret: the call is then shown as it is.
+    Return None if the call only creates files or has another effect, if a file cannot be compared (too long, not text, new
+    content unknown), or if the call's new text contains a secret: the call is then shown as it is.
     """
     texts, digests, is_new = [], {}, True
     if not effects:

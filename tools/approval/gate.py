@@ -84,7 +84,7 @@ class ApprovalGate:
 
     @hookimpl
     def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Decision | Awaitable[Decision | None] | None:
-        """Return None if there is nothing to ask, or if the call was granted or approved; Block if a rule or a user refuses.
+        """Return None if the call may run, Suspend if a user must be asked, Block if a rule, the mode or a user refuses it.
 
         The result is awaitable only if something must be looked up (files that the command would run, grants) or recorded.
         """
@@ -103,7 +103,7 @@ class ApprovalGate:
         try:
             home = await environment.home()
         except (OSError, EnvironmentFailed):
-            home = ""  # unavailable: the call fails in the environment, and the next one asks again
+            home = ""  # unavailable: the call then fails in the environment, and the next call asks for the home again
         setting = replace(case.policy.setting, home=home)
         # A command that is harmless with another home may be harmful with this one.
         return await self._looked_up(case._replace(policy=replace(case.policy, setting=setting, harmless=Harmless())))
@@ -189,7 +189,7 @@ class ApprovalGate:
     # decisions
 
     def _decide(self, case: _Case, judged: Judgement, files: GatheredFiles) -> Awaitable[Decision | None] | None:
-        """Return None directly if nothing objects and nothing must be remembered or recorded."""
+        """Return None if nothing objects and nothing must be remembered or recorded, else an awaitable decision."""
         policy = case.policy
         findings = [finding for finding in judged.findings if finding.level != "allow"]
         says, call = policy.tool_rules, case.call

@@ -72,10 +72,10 @@ def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id
 
     A permanent grant covers exactly one simple command in exactly one folder, anywhere in a command line; without a command, it
     covers the meaning of its pattern below its root. All other grants cover the same key in the same session (and task), if every
-    path is at or below the grant's root. For a finding without paths, these are its folder and every path among its words. Links
-    are compared too: the paths that a permanent grant's command touches or names must lead where they led when it was granted,
-    and all paths of the other grants must lead below the target of the root. ``at``: now, in Unix seconds. A counted grant must
-    also be spent (GrantStore.spend). No grant covers ``ask-once`` and ``block``.
+    path is at or below the grant's root. For a finding without paths, its folder and every path among its words are compared.
+    Links are compared too: the paths that a permanent grant's command touches or names must lead where they led when it was
+    granted, and all paths of the other grants must lead below the target of the root. ``at``: now, in Unix seconds. A counted
+    grant must also be spent (GrantStore.spend). No grant covers ``ask-once`` and ``block``.
     """
     if finding.level != "ask" or not _says_the_same(grant, finding):
         return False
@@ -106,8 +106,8 @@ def _is_below(grant: Grant, finding: Finding, cwd: str) -> bool:
 
 
 def _says_the_same(grant: Grant, finding: Finding) -> bool:
-    """Return whether the settings are unchanged since the grant was given. A plain-text permanent grant is not bound to any
-    settings.
+    """Return whether the settings that affect the finding's command are unchanged since the grant was given. A permanent grant
+    from plain text in the configuration is not bound to settings.
     """
     if not finding.settings:
         return True

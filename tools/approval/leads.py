@@ -16,7 +16,7 @@ from tools.judge.folders import under
 LASTING: tuple[Level, ...] = ("ask",)
 """Levels of findings that a grant may cover."""
 MOST_PLACES = 64
-"""Maximum number of a finding's paths to follow. If it names more, all count as unknown."""
+"""Maximum number of a finding's paths to follow. If the finding names more, all count as unknown."""
 MOST_LISTED = 2_000
 """Maximum number of folder entries to read for one pattern."""
 _MOST_NAME = 255
@@ -118,7 +118,9 @@ class Follower:
         return self._known[path]
 
     async def _matched(self, pattern: str) -> Sequence[str]:
-        """Return the links that match the folder parts of a pattern: paths behind them are elsewhere."""
+        """Return the links that match the folder parts of a pattern, because paths behind them are elsewhere; [UNKNOWN_PATH] if
+        not all can be found.
+        """
         parts = pattern.strip("/").split("/")
         begin = next((at for at, part in enumerate(parts) if not _GLOB.isdisjoint(part)), len(parts))
         folders, found, left = ["/" + "/".join(parts[:begin])], [], MOST_LISTED

@@ -37,7 +37,7 @@ ADDING: Collection[Mode] = (CONFIRM, PLAN)
 CONFIRM_KEY = "mode.confirm-edits"
 """Key of the finding that a mode adds to a call that may change something."""
 ALL_EDITS = "all edits"
-"""Text for users in place of that key: a grant covers edits by toolcrib's own tools."""
+"""Text for users in place of ``CONFIRM_KEY``: a grant for it covers all edits by toolcrib's own tools."""
 
 _MAY_BE_FOUND = ("secret.",)
 """Key prefixes of findings that a read-only command may have: plan mode asks about these as usual."""

@@ -36,7 +36,9 @@ class Asked:
 
 
 def offers(asked: Asked) -> dict[str, str]:
-    """Return scope -> text of its coverage. A scope that would not cover the same call again is not offered."""
+    """Return the offered scopes, each with a text for users about its coverage. A scope that would not cover the same call again
+    is not offered.
+    """
     found = {"once": "this call only, exactly as shown"}
     if any(finding.level == "ask-once" for finding in asked.findings):
         return found

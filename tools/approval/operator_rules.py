@@ -1,11 +1,11 @@
-"""An operator's rules in config.yaml: rows beside the table's, and decisions on tools by name and argument.
+"""An operator's rules in config.yaml: rows about commands, in addition to the judge's table, and decisions about tools.
 
 A row of ``approval.rules`` with the level ask, ask-once or block matches a command that has the row's subcommand, one of its
 options, and an operand or option value that fits its expression. What the row does not name is not compared. An unknown program's
 options may or may not take the next word, so both readings are tried. Values that are unknown before the command runs count as
 matching, except for block, which no user could override. A row with the level allow matches only a command that it covers
 completely: no unknown value, no redirect, wrapper or environment, only listed options and matching operands. It removes the
-``ask`` findings of that act, never an ask-once or a block.
+``ask`` findings of that command, never an ask-once or a block.
 
 Of the rules in ``approval.tools`` that match a call, the strictest applies, regardless of order: deny, then ask, then allow.
 """
@@ -45,7 +45,7 @@ _PATH = "path"
 """The argument of a rule that stands for files, whatever name a tool uses."""
 
 
-# rows beside the table's
+# rows about commands
 
 
 def operator_rules(entries: Sequence[Mapping[str, object]]) -> list[Rule]:
@@ -83,7 +83,7 @@ def _row(entry: Mapping[str, object], where: str) -> Rule:
 
 
 def never_allowed(entry: Mapping[str, object]) -> list[str]:
-    """Return the examples of an entry of ``approval.rules`` that are always asked about, or refused, whatever it allows."""
+    """Return the examples of an entry of ``approval.rules`` that are asked about or refused even if the entry allows them."""
     from tools.judge.assess import assess
     from tools.judge.meaning import interpret
     from tools.judge.meaning.state import NoFiles

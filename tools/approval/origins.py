@@ -98,9 +98,9 @@ class SessionFiles:
 
     The cache is valid while no other process adds to the store: a process that takes a session over must call ``forget`` first.
     No file is ever treated as clean because its record was dropped. If the store is unreadable, or a session has more than
-    ``most`` such files, its origins count as unknown, and the user is asked before any file is run. At most ``most_written``
-    files that were only written are remembered; beyond that, all files count as written. Without a store the records live as long
-    as this object.
+    ``most`` files with recorded origins, its origins count as unknown, and the user is asked before any file is run. At most
+    ``most_written`` files that were only written are remembered; beyond that, all files count as written. Without a store the
+    records live as long as this object.
     """
 
     def __init__(self, store: OriginStore | None = None, most: int = 20_000, most_written: int = 5_000) -> None:

@@ -36,7 +36,7 @@ ToolRules: TypeAlias = Callable[[str, Any, Sequence[str]], RuleSays | None]
 class Weighed:
     """A call as the gate weighed it. ``grants``: grants that cover a finding; ``rule``: the operator's rule for the tool.
 
-    ``cwd``: the folder of its judgement.
+    ``cwd``: the folder that the call was judged in.
     """
 
     judged: Judgement
@@ -45,9 +45,9 @@ class Weighed:
     grants: Mapping[Finding, Grant] = field(default_factory=dict)
     mode: Mode = DEFAULT
     acts: str = ""
-    """The reason why it may change something, if the mode asks about that."""
+    """The reason why the call may change something, if the mode asks about that, else ""."""
     layers: Layers | None = None
-    """The sandbox and the snapshots around the call, if it runs in a sandbox with a read-only disk."""
+    """The sandbox and the snapshots around the call, or None if it is judged without them: see ``layers_of``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -84,9 +84,10 @@ def prompt_of(ticket: SuspendTicket) -> Prompt:
 
 
 def worded(name: str, args: Any, given: Mapping[str, Json], message: str = "", most: int | None = None) -> Prompt:
-    """Return a prompt for a ticket's parameters; ``message`` replaces the findings if it is another gate's ticket.
+    """Return a prompt for a ticket's parameters; ``message`` is shown if there are no findings, as in another
+    gate's ticket.
 
-    ``most`` limits the quoted characters of the call: the prompt says how many more the approval covers.
+    ``most`` limits the quoted characters of the call; the prompt then reports how many more the approval covers.
     """
     found: Sequence[Mapping[str, Any]] = given.get("findings") or ()
     command = str(given.get("command", ""))
@@ -275,7 +276,7 @@ def _fits(text: str, room: int, margin: int) -> int:
 
 
 def cells(char: str) -> int:
-    """Return the maximum cells of a character in a terminal. An overestimate only breaks a line early."""
+    """Return the maximum number of cells that a character takes in a terminal. An overestimate only breaks a line early."""
     if char < "\x7f" or char in "│↳":
         return 1
     if unicodedata.east_asian_width(char) in _NARROW and unicodedata.category(char)[0] in "LMNP":

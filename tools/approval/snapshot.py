@@ -20,7 +20,7 @@ from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import Taint
 
 MAX_BYTES = 200_000
-"""Maximum size of a script that is read. Longer ones are asked about."""
+"""Maximum size of a script that is read, in bytes. The user is asked about a longer one."""
 
 ROUNDS = 16
 """Maximum nesting of scripts that run scripts: a script is known only after the script that runs it was read and judged."""
@@ -35,8 +35,8 @@ class GatheredFiles:
     """A Snapshot for one judgement. Files that were not read yet are collected in ``wanted``; ``gather`` reads them.
 
     After each ``gather`` the judgement is repeated, until nothing is wanted. ``taints``: origins that earlier commands of the
-    session left, by path; ``copies``: the programs that they copied; ``others``: possible origins of any file, if not all are
-    known. ``workspace``: the session's folder, "" for none. ``made``: see Judgement.
+    session left, by path; ``copies``: the original of each program that they copied, by the copy's path; ``others``: possible
+    origins of any file, if not all are known. ``workspace``: the session's folder, "" for none. ``made``: see Judgement.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class GatheredFiles:
         return any(under(path, folder) for folder in self._inside) and self.real(path) == path and path in self._real
 
     def is_new(self, path: str) -> bool:
-        """Return whether the path does not exist; False until ``gather`` has checked."""
+        """Return whether nothing exists at a path that ``is_inside``; False until ``gather`` has checked."""
         kind = self.inspect_path(path).kind
         return kind == "missing" and path in self._seen and self.is_inside(path)
 
@@ -216,7 +216,7 @@ def _as_text(data: bytes) -> Seen:
 
 
 class LocalFiles:
-    """A Snapshot that reads this machine's files at once, to show a user what a command would do here."""
+    """A Snapshot that reads this machine's files when the judge asks for them, to show a user what a command would do here."""
 
     def work_tree(self, folder: str, commit: str = "") -> WorkTree:
         return read_status(ask_git_here(folder, commit))

@@ -248,7 +248,7 @@ def test_no_source_brings_a_tool_as_toolcrib_s_own() -> None:
     sources.add("far", Far(replace(made("one"), module="tools.terminal_tool")))
     asyncio.run(sources.start("far"))
     assert registry.names() == []
-    assert "may not register a tool as one of tools.terminal_tool" in registry.problems[0].reason
+    assert "may not register a tool of the built-in tools.terminal_tool" in registry.problems[0].reason
 
 
 def test_a_tool_of_two_sources_stays_with_the_first() -> None:
