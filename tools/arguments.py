@@ -44,7 +44,7 @@ def _refuse(uri: str) -> NoReturn:
 def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
     """Return None for a valid JSON Schema (Draft 2020-12 unless ``$schema`` differs), else (JSON path of the error, error).
 
-    A reference out of the schema is an error anywhere, as is a ``$schema`` that names no known draft.
+    A reference out of the schema is an error wherever it is, as is a ``$schema`` that names no known draft.
     """
     import jsonschema_rs
 
@@ -125,7 +125,7 @@ def misfit(schema: Mapping[str, Json], value: Json) -> str:
 
 
 def _plain(schema: Json) -> Json:
-    """Return a copy of dicts and lists only, because the library accepts no others, such as read-only schemas."""
+    """Return a copy made of plain dicts and lists, because the library accepts no other mappings, such as read-only schemas."""
     if isinstance(schema, Mapping):
         return {key: _plain(item) for key, item in schema.items()}
     return [_plain(item) for item in schema] if isinstance(schema, list | tuple) else schema

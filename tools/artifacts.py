@@ -47,7 +47,7 @@ async def keep(scope: CallScope, whole: str | bytes) -> str:
 
 
 async def keep_file(scope: CallScope, path: Path) -> str:
-    """Move a file of the spill folder to an artifact, and return its name; if that fails, the file's own path.
+    """Move a file of the spill folder to an artifact, and return the artifact's name; if that is not possible, the file's path.
 
     Raises LeaseLost.
     """
@@ -80,7 +80,7 @@ async def as_file(scope: CallScope, name: str) -> Path:
 
 
 def name_of(path: str) -> str:
-    """Return the artifact's name for a file of the spill folder; any other path unchanged."""
+    """Return the artifact's name for the path of a file that ``as_file`` made; any other path unchanged."""
     begin, end = _FILE.split("{}")
     file = os.path.basename(path)  # noqa: PTH119 - a path of any environment
     return f"{PREFIX}{file[len(begin) : -len(end)]}" if file.startswith(begin) and file.endswith(end) else path

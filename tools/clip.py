@@ -57,7 +57,7 @@ def encode(value: Json) -> str:
 def clip_text(text: str, limit: int, full: str) -> str:
     """Cut ``text`` to about ``limit`` characters, at line ends if possible, with a note about the omission.
 
-    ``full`` says where the whole is.
+    ``full`` is the part of the note that says where the whole text is.
     """
     if len(text) <= limit:
         return text
@@ -125,7 +125,7 @@ def _new_file(folder: Path, name: str) -> tuple[Path, int]:
 def spill_to(folder: Callable[[], Path], call_id: str) -> Callable[[str], str]:
     """Return a spill function that writes ``<folder>/<call id>.txt``, readable only by its owner.
 
-    A full disk loses the file, never the result.
+    If the disk is full, the file is lost, but not the result.
     """
 
     def spill(text: str) -> str:

@@ -25,7 +25,7 @@ from tools.judge.file_view import UNSEEN, WorkTree
 
 MOST_BYTES = 200_000
 SECONDS = 10.0
-"""Limits of an answer. A tree that exceeds one counts as dirty."""
+"""Limits of the script's output, in bytes, and of its duration. A tree that exceeds one counts as uncommitted work."""
 
 _ENV = "/usr/bin/env"
 _BEGIN, _END = b"work tree\0", b"\0end\n"
@@ -111,7 +111,9 @@ async def ask_git(environment: Environment, folder: str, commit: str = "") -> by
 
 
 async def _beside(environment: Environment, request: ExecRequest) -> bytes:
-    """Run the request in the background, which leaves the session's shell unchanged."""
+    """Run the request in the background, which leaves the session's shell unchanged. Return its output, b"" if it fails or its
+    output is too long.
+    """
     process = await environment.spawn(request)
     told = b""
     ended = False

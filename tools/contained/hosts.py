@@ -77,7 +77,7 @@ def _words(words: Sequence[str]) -> Sequence[str]:
         if (verbs := _CLIENTS.get(name)) is not None:
             args = words[number + 1 :]
             if not _SOCKETS.isdisjoint(args):
-                return ()  # the host is only a name for that server
+                return ()  # the client connects to the socket, not to the host in the address
             return args if not verbs or not verbs.isdisjoint(args) else ()
         if name not in RUNNERS:
             return ()

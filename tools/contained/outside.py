@@ -1,4 +1,4 @@
-"""Commands that run outside the sandbox: which calls do, which programs need it, and the sentence that offers it."""
+"""Commands that run outside the sandbox: which calls do, which programs must, and the sentence that offers to do so."""
 
 from __future__ import annotations
 

@@ -166,7 +166,8 @@ class _Reader:
     def read(self, lines: Sequence[str], *, strict: bool) -> Iterator[Denial]:
         """Yield the denials in these lines.
 
-        ``strict``: the lines may be the content of a file, so only a closed absolute path, or a line marked as an error, counts.
+        ``strict``: the lines may be the content of a file, so only a path that the sandbox closes, or a line marked as an error,
+        counts.
         """
         for number, line in enumerate(lines):
             if (entered := _ENTERED.search(line)) is not None:
@@ -238,7 +239,7 @@ class _Reader:
 def _names(line: str, *, words: bool = False) -> list[str]:
     """Return possible paths in a message, last first: quoted text, text between two colons, absolute paths.
 
-    ``words``: the last word of such a text counts too.
+    ``words``: the last word of a text between colons counts even without a slash.
     """
     found = [(one.start(), next(filter(None, one.groups()))) for one in _QUOTED.finditer(line)]
     rest = _QUOTED.sub(lambda one: " " * len(one[0]), line)

@@ -24,11 +24,11 @@ from tools.dispatch.threads import in_daemon_thread
 _log = logging.getLogger(__name__)
 _ACTS = frozenset({"edit", "execute"})
 ANSWER = "answer"
-"""The action of the default ticket of a handler's pending result: the answer becomes the result."""
+"""Action of the ticket that the dispatcher adds to a handler's pending result without one: the answer becomes the result."""
 
 
 async def run_again(current: CallInProgress, result: ToolResult) -> ToolResult:
-    """Return the result of a handler that suspended. It runs again with its answer, and may suspend again."""
+    """Return the result of a handler that suspended. The handler runs again with the answer, and may suspend again."""
     for _ in range(ROUNDS):
         if result.status is not PENDING:
             return result
@@ -47,7 +47,7 @@ async def run_again(current: CallInProgress, result: ToolResult) -> ToolResult:
 
 def run_handler(current: CallInProgress) -> Coroutine[Any, Any, ToolResult]:
     """Run the handler once, between two snapshots if the call may write. Every outcome becomes a result."""
-    # Not a coroutine itself, so a call without snapshots awaits only its handler's.
+    # Not a coroutine itself, so a call without snapshots awaits only the handler's coroutine.
     snapshots = current.scope.snapshots
     if snapshots is None or (current.plan.entry.kind == "read" and not current.ctx.effects):
         return _handled(current)

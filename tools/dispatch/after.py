@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 async def take(current: CallInProgress, said: Iterable[tuple[str, object]]) -> None:
-    """Apply what each plugin (by name) asks for. An After with any error is ignored as a whole, and logged.
+    """Apply what plugins returned: ``said`` has pairs (plugin, value). An After with any error is ignored, and logged.
 
     Raises LeaseLost.
     """

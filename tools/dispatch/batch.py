@@ -199,7 +199,7 @@ class _Batch:
             self._keep(item, current, executed)
 
     async def _gated(self, item: BatchCall, group: CallGroup | None = None) -> CallInProgress | None:
-        """Return the call if it may run now; else it is settled, parked or waits. ``group``: the state shared with other
+        """Return the call if it may run now, None if it is settled, parked or waits. ``group``: the state shared with other
         calls.
         """
         if item.tickets:
@@ -316,7 +316,7 @@ class _Batch:
                 await self._find_tickets(item, known)
 
     def _is_repeatable(self, known: CallRecord) -> bool:
-        """Return whether its process ended during the call, and running the call twice has the same effect as once."""
+        """Return whether the process ended during the call, and running the call twice has the same effect as running it once."""
         entry = self.dispatcher.registry.get(known.call.name)
         return entry is not None and entry.repeatable and _was_broken_off(known)
 

@@ -69,7 +69,7 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def by_hand(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends, in a thread without a loop. A store's coroutines block there instead."""
+    """Run a coroutine that never suspends, in a thread without a loop. A store's coroutines block there instead of suspending."""
     try:
         coroutine.send(None)
     except StopIteration as stop:

@@ -51,7 +51,7 @@ async def close(current: CallInProgress, result: ToolResult) -> ExecutedCall:
 
 
 async def observe(current: CallInProgress, hooks: Iterable[Hook], *values: Any) -> list[tuple[str, object]]:
-    """Call every hook, and return the answers other than None by plugin. One that raises or is late is logged and skipped."""
+    """Call every hook, and return (plugin, value) for each value other than None. A hook that raises or is late is logged."""
     said: list[tuple[str, object]] = []
     for hook in hooks:
         try:
