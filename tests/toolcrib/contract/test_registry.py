@@ -155,7 +155,7 @@ def test_a_bad_schema_names_module_tool_and_path(reg: ToolRegistry, schema: Any,
 
 @pytest.mark.parametrize("name", ["", "a b", "ü", "a/b", "-x", "x" * 129, 3, None])
 def test_a_bad_name_is_refused(reg: ToolRegistry, name: Any) -> None:
-    with pytest.raises(RegistrationError, match="a name is 1 to 128"):
+    with pytest.raises(RegistrationError, match="name has 1 to 128"):
         reg.register(name, "demo", SCHEMA, echo)
 
 

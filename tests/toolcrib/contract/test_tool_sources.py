@@ -225,7 +225,7 @@ def test_a_registered_tool_is_not_taken_over() -> None:
         ({"kind": "edit", "changes": "nothing"}, "a tool of the kind 'edit' changes something"),
         ({"schema": {"name": "terminal", "description": "d", "parameters": {"type": "object"}}}, r"bad schema at \$\.name"),
         ({"schema": {"name": "one", "description": "d"}}, r"bad schema at \$\.parameters"),
-        ({"name": "one more"}, "a name is 1 to 128"),
+        ({"name": "one more"}, "name has 1 to 128"),
         ({"toolset": ""}, "toolset: expected a name"),
         ({"timeout": -1}, "timeout must be seconds"),
     ],
