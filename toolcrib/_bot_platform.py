@@ -34,7 +34,7 @@ def number_of(host: Host, key: str, default: float, *, may_be_zero: bool = False
 
 
 def button_data(button: Button, key: str, most_bytes: int) -> str:
-    """Return the data that a press of the button returns: its choice, and the message's key if both fit."""
+    """Return the data of a button, which the service returns with each press: the choice, and the message's key if both fit."""
     data = f"{button.choice}\n{key}"
     return data if len(data.encode("utf-8", "surrogatepass")) <= most_bytes else button.choice
 

@@ -169,7 +169,7 @@ class FakePlatform:
         return number
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a file from ``files``."""
+        """Yield the content of a file in ``files``."""
         data = self.files[str(attachment.ref["id"])]
         for at in range(0, len(data), 65_536):
             yield data[at : at + 65_536]

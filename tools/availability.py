@@ -19,7 +19,7 @@ Check: TypeAlias = Callable[[], "Literal[True] | Unavailable"]
 
 @cache
 def needs_env(*names: str, hint: str = "") -> Check:
-    """Require all these environment variables to be set and not empty."""
+    """Return a check that all these environment variables are set and not empty."""
 
     def check() -> Literal[True] | Unavailable:
         missing = [name for name in names if not os.environ.get(name)]
@@ -30,7 +30,7 @@ def needs_env(*names: str, hint: str = "") -> Check:
 
 @cache
 def needs_binary(*names: str, hint: str = "") -> Check:
-    """Require one of these programs on PATH."""
+    """Return a check that PATH has one of these programs."""
     found = ("", "")
 
     def check() -> Literal[True] | Unavailable:
@@ -51,7 +51,7 @@ def needs_binary(*names: str, hint: str = "") -> Check:
 
 @cache
 def needs_module(name: str, *, extra: str = "") -> Check:
-    """Require this Python module; ``extra`` is the extra of toolcrib that installs it."""
+    """Return a check that this Python module is installed; ``extra`` is the extra of toolcrib that installs it."""
 
     def check() -> Literal[True] | Unavailable:
         from importlib.util import find_spec

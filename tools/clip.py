@@ -38,7 +38,7 @@ _encode, _encode_ascii = _encoder(ensure_ascii=False), _encoder(ensure_ascii=Tru
 
 _HEAD_SHARE = 0.6
 _SHORT_STRING = 1_000
-"""Strings up to this length stay whole when a structure is clipped: they are its paths, codes and counts."""
+"""Strings up to this length, such as paths and codes, stay whole when a structure is clipped."""
 
 
 def encode(value: Json) -> str:

@@ -21,7 +21,7 @@ _FOLDER = Regex(r'[^"\\\x00-\x1f\x7f-\uffff]{1,200}\Z')
 
 
 class EmailSettings:
-    """The operator's settings. Raises ConfigError for an invalid value, and names its setting and the expected value."""
+    """The operator's settings. The ConfigError for an invalid value names its setting and the expected value."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

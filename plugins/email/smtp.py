@@ -83,7 +83,7 @@ async def check_account(account: SmtpAccount) -> None:
 
 
 async def submit(account: SmtpAccount, ours: str, to: str, raw: bytes) -> None:
-    """Submit a mail to a user, and a copy to us in one transaction; no copy if the server refuses it. Raises NotSent."""
+    """Submit a mail to a user and, in the same transaction, a copy to us unless the server refuses it. Raises NotSent."""
     from aiosmtplib import SMTPException, SMTPResponseException
 
     is_told = is_in_doubt = False

@@ -15,8 +15,8 @@ from toolcrib.contract.regex import Regex
 
 _POLICY = EmailPolicy(linesep="\r\n")
 _ROOT = 120
-"""Maximum length, in characters, of a thread id that is put into our Message-ID: an answer from some mail programs refers to
-nothing else.
+"""Maximum length, in characters, of a thread id that is put into our Message-ID. Some mail programs name only the
+Message-ID in an answer.
 """
 _OURS = Regex(r"toolcrib\.[0-9a-f]{32}\.([\w-]*)@")
 _ID_TEXT = Regex(r"[\x21-\x3b\x3d\x3f-\x7e]{1,200}\Z")
@@ -69,7 +69,7 @@ def mail_of(out: Outbound, ours: str, message_id: str, link: str, files: list[by
 
 def _body(out: Outbound, link: str, files: list[bytes]) -> bytes:
     """Return the content of the mail with the fields that describe it. ``mail_of`` writes the other header fields without the
-    library, because it decodes text that looks encoded.
+    library, which would decode text that looks encoded.
     """
     mail = EmailMessage(policy=_POLICY)
     text = without_controls(out.text)

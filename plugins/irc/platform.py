@@ -74,7 +74,7 @@ class IrcPlatform:
     # -- connection ----------------------------------------------------------------------------------------------
 
     async def connect(self) -> str:
-        """Log in. Raises ConfigError, IrcLost, OSError."""
+        """Log in, and return ACCOUNT@SERVER. Raises ConfigError, IrcLost, OSError."""
         try:
             import irc.client_aio  # noqa: F401 - to report a missing library
         except ImportError as error:

@@ -68,5 +68,5 @@ def id_of(key: str) -> str:
 
 
 def fold(name: str) -> str:
-    """Return the name of a user or a channel as IRC compares it with others."""
+    """Return a form of a nick or a channel's name that is the same for all names that IRC treats as equal."""
     return name.lower().translate(str.maketrans("[]\\^", "{}|~"))

@@ -16,7 +16,9 @@ _NOISE = "application/octet-stream"
 
 
 async def fetched(server: MatrixServer, attachment: Attachment) -> AsyncIterator[bytes]:
-    """Yield a received file. Raises MatrixRefused, and ToolcribError for a wrong key or, at the end, a wrong digest."""
+    """Yield the content of a received file. Raises MatrixRefused, and ToolcribError for an invalid key or, at the end, a wrong
+    digest.
+    """
     ref = {name: str(value) for name, value in attachment.ref.items()}
     pieces = server.media(ref["mxc"])
     async for piece in _decrypted(pieces, ref) if "key" in ref else pieces:

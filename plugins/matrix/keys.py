@@ -210,7 +210,7 @@ class MatrixKeys:
             session = await self._session_for(room, people, rules)
             plain = json.dumps({"type": kind, "content": content, "room_id": room}, ensure_ascii=False)
             found = {"algorithm": MEGOLM, "sender_key": self._key, "ciphertext": session.encrypt(plain)}
-        related = {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}  # servers need to read it
+        related = {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}  # not encrypted, for the server
         return {**found, "session_id": session.id, "device_id": self._machine.device_id, **related}
 
     async def _session_for(self, room: str, people: Collection[str], rules: Mapping[str, Any]) -> Any:
@@ -276,7 +276,7 @@ class MatrixKeys:
         if sender == self._server.account and self._key in held:
             return held[self._key]
         for is_looked_up in (False, True):
-            if held and is_looked_up:  # an unknown device sent the key: it may not be the apparent sender's
+            if held and is_looked_up:  # the key came from none of the sender's known devices: fetch them
                 self._looked_up.discard(sender)
                 await self._look_up([sender])
             for key, session in held.items():

@@ -31,7 +31,8 @@ CONNECTION = (MatrixRefused, StoreFailed, OSError, TimeoutError)
 
 class MatrixSync:
     """Calls ``take(room, event)`` for each event; the events of one room are taken one after another. If ``take`` raises an
-    exception in CONNECTION, all events since the stored position are received again: it advances only after all were taken.
+    exception in CONNECTION, all events since the stored position are received again: the position advances only after all were
+    taken.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from toolcrib.chat import Host
 _PLACE = "unread"
 _MOST = 200
 _GRACE = 5.0
-"""Seconds after its message that a key may arrive; it is then requested."""
+"""Seconds to wait for a key after its message arrived. Then the key is requested."""
 
 
 class MatrixWaiting:

@@ -285,7 +285,9 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return ""
 
     async def _share(self, out: Outbound, number: int) -> str:
-        """Show a file once, and return its id. The id is stored before that, so that a retry can ask Slack about it."""
+        """Show a file once, and return its id. The id is stored before the file is shown, so that a retry can ask Slack about the
+        file.
+        """
         from plugins.slack.wire import uploaded
 
         file, key = out.files[number], f"{out.key}\nfile{number}"

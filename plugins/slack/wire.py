@@ -58,7 +58,7 @@ class _Connection(SocketModeClient):
         self._address, self._good_until = address, time.monotonic() + _ADDRESS_SECONDS
 
     async def issue_new_wss_url(self) -> str:
-        """Request an address. An error is logged here, because the library's log is silent, and raised."""
+        """Request an address. Log an error here, because the library's log is silenced, and raise it."""
         try:
             return await super().issue_new_wss_url()
         except Exception as error:

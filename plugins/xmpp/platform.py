@@ -249,7 +249,7 @@ class XmppPlatform:
                 return
 
     def _took(self, stanza: Element, is_message: bool) -> None:
-        """Queue a stanza with the user that its sender is now, or record the result of a message of ours. Never waits."""
+        """Queue a stanza with the user who is its sender now, or record the result of a message of ours. Never waits."""
         link = self._link
         if link is None or self._queue.qsize() > _QUEUE:
             self._behind = link is not None
@@ -275,7 +275,7 @@ class XmppPlatform:
                 self._queue.put_nowait(self._came(stanza, link.account, known_as, is_live=True))
 
     def _came(self, stanza: Element, archive: str, known_as: str, *, is_live: bool) -> _Came:
-        """Return a message with its author. In a room, that is the author that the room reports for that moment, "" for none."""
+        """Return a message with its author. In a room, that is the user that the room reports for that moment, "" for none."""
         link = self._up
         sender, _, nick = stanza.get("from", "").partition("/")
         if archive == link.account:

@@ -25,8 +25,8 @@ _FOR_LATER = {"recipient-unavailable", "remote-server-timeout", "resource-constr
 
 
 class XmppSender:
-    """Sends messages over the current ``link`` and ``files``. Our ids are derived from the content, so they are equal in all
-    processes.
+    """Sends messages over the current ``link`` and ``files``. Our ids are digests of a message's key and text, so they are
+    equal in all processes.
     """
 
     def __init__(self, host: Host) -> None:

@@ -11,7 +11,7 @@ from toolcrib.chat import Button, Outbound, without_controls
 from toolcrib.platforms import Markup, shown
 
 _NO_XML = {0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}
-"""Characters besides control characters that XML does not allow; they would end the connection."""
+"""Characters, besides control characters, that would end the connection because XML does not allow them; with replacements."""
 _STYLES = Markup(
     bold="*{}*",
     italic="_{}_",

@@ -306,8 +306,8 @@ class Platform(Protocol):
         ...
 
     async def connect(self) -> str:
-        """Log in without receiving anything yet, and return the account's id: two gateways never share an account. Raises any
-        error, and ConfigError if a setting must be changed.
+        """Log in without receiving anything yet, and return the account's id, because two gateways must not use one account.
+        Raises any error, and ConfigError if a setting must be changed.
         """
         ...
 

@@ -26,10 +26,11 @@ Below: TypeAlias = "Literal['', 'output', 'content'] | Callable[[Mapping[str, Js
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDisplay:
-    """The display of a tool's calls on screens. Without it, screens show its name, its arguments and, on request, its result.
+    """The display of a tool's calls on screens. Without one, screens show the tool's name, its arguments and, on request, its
+    result.
 
-    Functions get the arguments of a call, or the ``data`` of its successful result if that is a mapping. If one returns None or
-    raises, the call is shown like that of any other tool.
+    As a function, ``subject`` gets the arguments of a call, and each other field gets the ``data`` of its successful result if
+    that is a mapping. If a function returns None or raises, the call is shown like that of any other tool.
     """
 
     emoji: str = ""
@@ -47,7 +48,9 @@ class ToolDisplay:
     outcome: Callable[[Mapping[str, Json]], tuple[str, LineStyle] | None] | None = None
     """A function that returns how a successful call ended, shown in place of "ok": a few words, and their style."""
     brief: bool = False
-    """If True, the one line for a call in a pipe shows the subject and the first line of ``below`` instead of all arguments."""
+    """If True, the one line for a call, printed if the output is a pipe, shows the subject and the first line of ``below``
+    instead of all arguments.
+    """
     result: Callable[[Mapping[str, Json]], str | None] | None = None
     """A function that returns the data as text, for a user who asks for the whole result."""
     in_result: Sequence[str] = ()

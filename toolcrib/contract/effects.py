@@ -16,9 +16,9 @@ from toolcrib.contract.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ShellState:
-    """State of a shell that outlives a command: gates need it to read the next command.
+    """State that a shell keeps after a command. Gates need it to interpret the next command.
 
-    ``aliases`` and ``functions`` are by name; the source text of a function is its body. ``aliases_on``: the shell expands
+    ``aliases`` are texts by name, ``functions`` the source text of bodies by name. ``aliases_on``: the shell expands
     aliases. ``attributes`` are letters of ``declare`` (such as ``x``, ``i``, ``n``, ``A``) by variable, for variables that have
     any; ``arrays`` hold elements by index or key; ``traps`` are commands by the shell's name of their signal.
     """

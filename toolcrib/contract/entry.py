@@ -37,7 +37,7 @@ _BUILT_IN = "tools."
 class ToolEntry:
     """A tool in the registry. It holds all that is special about a tool: no other part of toolcrib knows the tool by name.
 
-    If ``handler`` is None, the agent loop supplies it (todo, memory, session_search, delegate_task).
+    If ``handler`` is None, the agent loop supplies it (as for todo, memory and delegate_task).
     """
 
     name: str
@@ -90,7 +90,7 @@ class ToolEntry:
     """If True, a call waits for a change, so equal calls may return equal results many times. A function decides by the call's
     arguments.
 
-    A run that repeats an equal call of any other tool with equal results ends after ``limits.repeats`` of them.
+    A run ends if its turns repeat the same calls of other tools with the same results ``limits.repeats`` times in a row.
     """
 
     @property

@@ -94,8 +94,8 @@ class MailStore(Protocol):
 
         If the platform already has a post with that key, its body is replaced. A post that was shown or failed is waiting again
         and keeps its ``shown_as``; with an equal body it does not change. A post that was tried and is not shown yet keeps its
-        state: ``sending`` stays, because the platform may still show it, and so do tries, problem and the time of the next try,
-        if that is later. Chat, session and ``at`` keep their first values.
+        state: ``sending`` stays, because the platform may still show it, and so do its tries, its problem and, if that is later,
+        the time of its next try. Chat, session and ``at`` keep their first values.
         """
         ...
 
@@ -131,7 +131,7 @@ class MailStore(Protocol):
 
         The runs ended at ``since`` (Unix seconds) or later, in sessions that a chat of this platform has or had. A post of a run
         has the key ``run:ID``, or one that begins with ``run:ID:``. Times are by the store's clock, and a run becomes visible a
-        moment after its end, so choose ``since`` a little before the last time. The run of a post that
+        moment after its end, so choose ``since`` a little before the time of the previous call. The run of a post that
         ``sweep`` deleted counts as a run without a post: choose no time that old.
         """
         ...

@@ -9,7 +9,7 @@ _NUMBERS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, er
 """Too many open files, in this process or on the machine; no memory; too many processes or threads; no buffers."""
 
 _FILES = 5
-"""Files that a library may open at the same time: SQLite opens a database and its log."""
+"""Number of files that a library may open at the same time: SQLite opens a database and its log."""
 
 
 SHORTAGE = "this machine is short of file descriptors, memory or threads; close other programs, or raise the limits (ulimit -a)"

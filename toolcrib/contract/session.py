@@ -52,9 +52,9 @@ class ExecutedCall:
 
     ``duration`` is in seconds; ``end_run`` means that a gate ended the whole run.
 
-    ``encoded`` is the JSON text of ``result.data`` if it is known already. ``unrecorded`` means that the store could not record
-    the result: if the process ended now, the model would only read that the call may have run, so the result must not
-    be shown to other readers.
+    ``encoded`` is the text of ``result.data`` (JSON, or the data itself if it is a str) if it is known already. ``unrecorded``
+    means that the store could not record the result: if the process ended now, the model would only read that the call may have
+    run, so the result must not be shown to other readers.
     """
 
     call: ToolCall

@@ -53,8 +53,8 @@ class SessionStore(Protocol):
         ...
 
     async def add(self, info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Sequence[float] = ()) -> bool:
-        """Store a session from elsewhere with its messages: all fields as in ``info`` except ``host``. ``times`` (Unix seconds)
-        are those of the first messages; the others get ``info.updated_at``. An empty title is derived as by ``append``.
+        """Store a session that began elsewhere, with its messages: all fields as in ``info`` except ``host``. ``times`` (Unix
+        seconds) are those of the first messages; the others get ``info.updated_at``. An empty title is derived as by ``append``.
 
         Return False, and change nothing, if a session with that id exists.
         """

@@ -32,7 +32,7 @@ class Deadlines:
         self.is_over(grant)
 
     def is_over(self, grant: Grant) -> bool:
-        """Return whether the grant has expired by either clock, or has not begun: the clock was set back before its start."""
+        """Return whether the grant has expired by either clock, or begins in the future because the wall clock was set back."""
         if grant.until is None:
             return False
         wall, ticks = self._wall(), self._ticks()

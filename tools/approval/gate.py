@@ -362,7 +362,9 @@ def _asked(policy: Policy, ctx: ToolCallContext, findings: Sequence[Finding], cw
 
 
 def _with_rule(findings: list[Finding], rule: RuleSays) -> list[Finding]:
-    """Apply a rule: ``allow`` drops findings that a user could grant permanently, and no others; ``ask`` adds a question."""
+    """Return the findings with a rule applied: ``allow`` drops those that a grant could cover, and no others; ``ask``
+    adds one.
+    """
     if rule.decision == "allow":
         return [finding for finding in findings if finding.level != "ask"]
     if rule.decision == "ask":

@@ -154,7 +154,9 @@ def _may_be(kind: str, name: str, part: str) -> bool:
 
 
 def bound(findings: Sequence[Finding], paths: Iterable[str]) -> Mapping[str, str]:
-    """Return the targets of the links among ``paths``, as the findings recorded them, and the digests of settings."""
+    """Return the targets of the links among ``paths``, as the findings recorded them, and the digests of the
+    findings' settings.
+    """
     seen = dict(pair for finding in findings for pair in finding.leads)
     settings = dict(pair for finding in findings for pair in finding.settings)
     return {path: seen[path] for path in paths if path in seen} | settings

@@ -105,7 +105,7 @@ def _touches(words: str, options: str, pattern: re.Pattern[str] | None, *, unkno
 
 
 def _behind(view: ActView, wanted: Sequence[frozenset[str]]) -> Iterator[list[Value]]:
-    """Yield, for each reading of the subcommand, the operands after it and all values that are joined to an option.
+    """Yield, for each reading of the subcommand, all other operands and all values that are joined to an option.
 
     The subcommand begins with the first operand, or after words that an option may have taken.
     """
@@ -126,7 +126,7 @@ def _behind(view: ActView, wanted: Sequence[frozenset[str]]) -> Iterator[list[Va
 
 
 def _joined(option: str) -> Iterator[str]:
-    """Yield the possible value in ``--env=prod`` and ``-eprod``."""
+    """Yield the possible values in an option with a value, such as ``prod`` in ``--env=prod`` and ``-eprod``."""
     if len(option) > 2 and option[0] == "-" and option != "--":
         name, equals, given = option.partition("=")
         if equals:

@@ -313,7 +313,9 @@ class PromptPages:
         return [*self._take(self._page - len(self._about)), *self._about]
 
     def next(self, *, whole: bool = False) -> list[PromptRow]:
-        """Return the next page, or the rest. At the end, return a note, preceded by all lines if ``whole``."""
+        """Return the next page, or all lines not shown yet if ``whole``. At the end, return a note, after all lines
+        if ``whole``.
+        """
         if self.unseen:
             return self._take(len(self._lines) if whole else self._page)
         return [*(self._lines if whole else ()), *self._note(f"this is the end; {self._everything} shows all again")]
@@ -336,6 +338,6 @@ class PromptPages:
 
 
 _FOR_ANSWERS = 4
-"""Rows below a page: the rest to see, the choices, and the line below them."""
+"""Number of rows below a page: for the note about unseen lines, the choices, and the line below them."""
 _LEAST_ROWS = 3
 _END = "this is the end"

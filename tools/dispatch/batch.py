@@ -282,7 +282,7 @@ class _Batch:
     async def _give_up(self, item: BatchCall, why: str) -> None:
         """Settle a call without running it, and withdraw its tickets, so that a later answer runs nothing.
 
-        The call comes first: a process that lost the session raises LeaseLost there, and the tickets stay as they are.
+        The call is settled first: a process that lost the session then raises LeaseLost, and the tickets stay as they are.
         """
         error = Cancelled(why) if why == INTERRUPTED else Denied(why)
         known = await self._known(item) if item.tickets else item.earlier

@@ -29,7 +29,7 @@ class _Loop:
         self.loop = asyncio.new_event_loop()
         self.pid = os.getpid()
         self._closer = weakref.finalize(self, _close, self.loop, self.pid)
-        self._closer.atexit = False  # at exit, _close_main closes it in order
+        self._closer.atexit = False  # at exit, close_loop closes it in order
 
     def close(self) -> None:
         if self._closer.detach() is not None:  # calling it does nothing at exit, because weakref's own exit handler runs first

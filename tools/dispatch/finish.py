@@ -84,7 +84,7 @@ async def _transformed(current: CallInProgress, hook: Hook, result: ToolResult) 
 
 
 async def _bounded(current: CallInProgress, result: ToolResult) -> tuple[ToolResult, str]:
-    """Return (the result without secrets and within its limit, the JSON text of its data)."""
+    """Return (the result without secrets and within its limit, its data as text: JSON unless it is a str)."""
     scope = current.scope
     limit = scope.limits.result_chars
     if current.prepared and current.plan.entry.max_result_chars is not None:
