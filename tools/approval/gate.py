@@ -362,9 +362,7 @@ def _asked(policy: Policy, ctx: ToolCallContext, findings: Sequence[Finding], cw
 
 
 def _with_rule(findings: list[Finding], rule: RuleSays) -> list[Finding]:
-    """Return the findings with a rule applied: ``allow`` drops those that a grant could cover, and no others; ``ask``
-    adds one.
-    """
+    """Return the findings with a rule applied: ``allow`` drops findings that a grant could cover, ``ask`` adds a finding."""
     if rule.decision == "allow":
         return [finding for finding in findings if finding.level != "ask"]
     if rule.decision == "ask":
