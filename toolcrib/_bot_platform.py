@@ -146,7 +146,7 @@ class IntakePlatform(BotPlatform[Client], ABC):
         try:
             return await (self._edit(out, out.edits) if out.edits else self._show(out))
         except StoreFailed as error:
-            raise NotSent(f"the state of sending can't be stored: {error}") from error
+            raise NotSent(f"the ids of sent messages can't be stored: {error}") from error
         except self.cannot_be_sent as error:
             raise NotSent(str(error), for_good=True) from error
         except self._lost as error:

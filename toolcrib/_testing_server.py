@@ -92,7 +92,7 @@ class ChatServer:
         self.requests.append(sent)
         self.headers.append(headers)
         self.paths.append(path)
-        missing = self.body({"error": {"message": "the test wrote no more responses"}}, 500)
+        missing = self.body({"error": {"message": "the test has no more responses"}}, 500)
         return self.responses.pop(0) if self.responses else missing
 
     def _beside(self, path: str) -> Response | None:

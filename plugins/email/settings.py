@@ -41,7 +41,7 @@ class EmailSettings:
             raise self.wrong("link_listen", "HOST:PORT")
         self.link_listen = name.strip("[]"), int(port)
         if self.link_url and not self._is_safe(self._parts("link_url"), "https", "http"):
-            raise self.wrong("link_url", "https://HOST/PATH: over http an eavesdropper could use the link")
+            raise self.wrong("link_url", "https://HOST/PATH (over http, an eavesdropper could use the link)")
 
     def wrong(self, key: str, expected: str) -> ConfigError:
         return ConfigError(f"{self._host.names_setting(key)}: expected {expected}, got {self._given.get(key, '')[:60]!r}")

@@ -30,7 +30,10 @@ _OURS = 10_000
 _UNREADABLE = (
     "This room is encrypted, and I can't read it: {reason}. Write to me in an unencrypted room, or ask my operator: {fix}."
 )
-_UNREAD = "I could not read a message of {name}: its key has not arrived. I asked for it; if no answer follows, send it again."
+_UNREAD = (
+    "I could not read a message of {name}: its key has not arrived. I requested the key. If I don't answer, send the message"
+    " again."
+)
 
 
 class MatrixPlatform:

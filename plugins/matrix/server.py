@@ -76,7 +76,7 @@ class MatrixServer:
             try:
                 password = host.secret("MATRIX_PASSWORD")
             except ConfigError:
-                raise ConfigError(f"{no_token}; or MATRIX_PASSWORD, to log in with it") from None
+                raise ConfigError(f"{no_token}; or MATRIX_PASSWORD, to log in with a password") from None
             client.device_id = await host.recall(place)  # otherwise each start would create another device
             await self.taken(client.login(password, device_name="toolcrib"))
             await host.keep(place, client.device_id)

@@ -31,7 +31,7 @@ class Otel:
     def configure(self, settings: Mapping[str, str], folder: Path, redact: Callable[[str], str]) -> None:
         del folder
         if unknown := sorted(set(settings) - set(_KEYS)):
-            raise ConfigError(f"plugins.settings.otel: unknown {', '.join(unknown)}; it takes {', '.join(_KEYS)}")
+            raise ConfigError(f"plugins.settings.otel: unknown setting {', '.join(unknown)}; known: {', '.join(_KEYS)}")
         if settings.get("content", "false") not in ("true", "false"):
             raise ConfigError(f"plugins.settings.otel.content: expected 'true' or 'false', got {settings['content']!r}")
         if (url := settings.get("endpoint", "")) and not url.startswith(("http://", "https://")):

@@ -33,7 +33,7 @@ _QUEUE = 10_000
 _ROOMS_SECONDS, _TOLD_SECONDS = 120.0, 3600.0
 _MOST_PAGES = 200
 """Limit of pages of a room's archive that are read at once: a foreign server may have an endless one."""
-_UNREADABLE = "I can't read encrypted messages. Please turn encryption off for this chat and send it again."
+_UNREADABLE = "I can't read encrypted messages. Please turn encryption off for this chat and send the message again."
 _NONANONYMOUS = "muc_nonanonymous"
 
 

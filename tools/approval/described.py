@@ -30,7 +30,9 @@ _KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "rewrites shared history": ("git.push-force",),
     }
 )
-"""Kinds of findings by description. Commands of the other descriptions are always asked about, denied, or outside projects."""
+"""Kinds of findings by description. Commands of other descriptions are denied, always asked about, or concern paths outside
+of projects.
+"""
 _FIRST = frozenset(description for _, description in DANGEROUS_PATTERNS)
 
 
@@ -46,8 +48,8 @@ def pattern_grant(description: str, root: str) -> Grant:
     """
     if description in _FIRST and description not in _KINDS:
         raise ConfigError(
-            f"command_allowlist: {description!r} is always asked about, denied, or outside of projects, so no entry can allow"
-            " it: remove the entry"
+            f"command_allowlist: no entry can allow {description!r}: such commands are denied, always asked about, or concern"
+            " paths outside of projects; remove the entry"
         )
     key, below = f"{PREFIX}{description}", f"{root.rstrip('/')}/"
     name = hashlib.sha256(json.dumps([key, below]).encode("utf-8", "surrogatepass")).hexdigest()[:32]

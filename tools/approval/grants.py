@@ -197,7 +197,7 @@ def to_allowlist(grant: Grant) -> dict[str, Json]:
     Raises ValueError for any other grant.
     """
     if grant.scope != "always" or not grant.argv or grant.principal:
-        raise ValueError("only the local user's grants of the scope always are kept in the configuration")
+        raise ValueError("only permanent grants of the local user are kept in the configuration")
     entry: dict[str, Json] = {"argv": list(grant.argv), "cwd": grant.root, "version": ALLOWLIST_VERSION}
     return entry | {"links": [word for pair in grant.links for word in pair]} if grant.links else entry
 

@@ -89,7 +89,7 @@ def confirmed(why: str, name: str, entry: ToolEntry | None = None, effects: Sequ
 
     A grant may cover an edit by one of toolcrib's own tools. All other calls are asked about every time.
     """
-    text, reason = visible(f"{name}: {why}"), "this session confirms every change"
+    text, reason = visible(f"{name}: {why}"), "this session asks about every change"
     if entry is None or entry.kind != "edit" or not entry.is_built_in or not (paths := _edited(effects)):
         return Finding(CONFIRM_KEY, "ask-once", reason, text)
     return Finding(CONFIRM_KEY, "ask", reason, text, paths=paths)

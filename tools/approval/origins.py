@@ -130,7 +130,7 @@ class SessionFiles:
             copies = {path: source for path, source in kept_copies.items() if path[:1] != _VARIABLE}
             made = {name[1:]: _made(text) for name, text in kept_copies.items() if name[:1] == _VARIABLE and text}
         except (StoreFailed, ValueError) as error:
-            _log.error("the origins of files could not be read, so all files are asked about: %s", error)
+            _log.error("the origins of files could not be read, so the user is asked about every file: %s", error)
             return Origins(unknown=True)
         with self._lock:
             return self._known.setdefault(session_id, self._bounded(Origins(taints, copies=copies, made=made)))

@@ -196,7 +196,7 @@ async def test_a_refused_connection_is_told_once(crib: Any, caplog: pytest.LogCa
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("{contents: 'true'}", "unknown contents; it takes content, endpoint"),
+        ("{contents: 'true'}", "unknown setting contents; known: content, endpoint"),
         ("{content: maybe}", "content: expected 'true' or 'false', got 'maybe'"),
         ("{endpoint: 'localhost:4318'}", "an address with http:// or https://"),
     ],

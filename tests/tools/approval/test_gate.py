@@ -417,7 +417,7 @@ def test_grants_from_many_threads() -> None:
     assert not run_async(grants.revoke("n"))
     with pytest.raises(ValueError, match="scope"):
         new_grant("once", "k", "/")
-    with pytest.raises(ValueError, match="always"):
+    with pytest.raises(ValueError, match="permanent"):
         to_allowlist(new_grant("session", "k", "/", session_id="s"))
 
 
