@@ -73,7 +73,7 @@ async def _handled(current: CallInProgress) -> ToolResult:
     if entry.handler is None:
         invoke, is_async = scope.loop_handlers.get(name, (None, False))
     if invoke is None:
-        return failed(name, Internal(f"{name} is run by an agent loop, but no agent loop made this call"), inside=False)
+        return failed(name, Internal(f"{name} is run by the agent loop, but no agent loop made this call"), inside=False)
     if current.plan.registry.get(name) is not entry:  # it was removed while the call waited for an answer
         why = current.plan.registry.why_gone(name) or "it was removed or replaced while the call waited"
         return failed(name, NotFound(f"the tool {name!r} is unavailable: {why}"), inside=False)
