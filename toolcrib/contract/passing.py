@@ -9,7 +9,9 @@ _NUMBERS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, er
 """Too many open files, in this process or on the machine; no memory; too many processes or threads; no buffers."""
 
 _FILES = 5
-"""Number of files that a library may open at the same time: SQLite opens a database and its log."""
+"""Number of files that a library may open at the same time: SQLite opens a database and its log, and a lookup
+of an account opens several files.
+"""
 
 
 SHORTAGE = "this machine is short of file descriptors, memory or threads; close other programs, or raise the limits (ulimit -a)"
