@@ -1,4 +1,4 @@
-"""Plugins' synchronous gates in a worker thread, so that a hanging gate denies its call and delays no other."""
+"""Call plugins' synchronous gates in a worker thread: if a gate hangs, its own call is denied and no other call is delayed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STRIKES = 3
 IDLE = 5.0
 """Seconds after which an idle thread ends."""
 _LONGEST = 0.5
-"""Seconds of one wait. Longer limits are waited for in parts, so that signals received by another thread are handled."""
+"""Maximum seconds of one wait. A longer limit takes several waits; Python handles other threads' signals in between."""
 
 
 class PluginCutOff(Exception):
@@ -41,9 +41,10 @@ class PluginCutOff(Exception):
 async def call_in_worker(hooks: Sequence[Hook], args: Sequence[Any], seconds: float, *, inline: bool) -> list[object]:
     """Return each hook's answer, in order, or the exception that it raised.
 
-    One thread calls all hooks, each with a copy of the caller's context variables and its own ``seconds``. If one is late, its
-    answer is ``TimeoutError(LIMIT)``, its thread is abandoned, and another thread calls the rest. A late answer is dropped. For a
-    plugin that is cut off, the answer is PluginCutOff. ``inline`` blocks instead of awaiting.
+    One thread calls all hooks, each with a copy of the caller's context variables and its own ``seconds``. If a hook is
+    late, its answer is ``TimeoutError(LIMIT)``, the thread is abandoned, and another thread calls the remaining hooks. A late
+    answer is dropped. If a hook's plugin is cut off, the hook is not called and its answer is PluginCutOff. With ``inline``, this
+    function blocks and never awaits.
     """
     answers: list[object] = []
     try:
@@ -77,10 +78,10 @@ class _Hop:
         self._late_at = time.monotonic() + seconds
         self._begun = self._given_up = False
         self.wake: Callable[[], object]
-        """Continues the caller, from any thread."""
+        """Wakes the waiting caller. May be called from any thread."""
 
     async def blocking(self) -> None:
-        """Block until all hooks have answered, or one is late. Does not await: for calls without a loop."""
+        """Block until all hooks have answered, or one is late. Never awaits, so it also works without a loop."""
         done = threading.Lock()
         done.acquire()
         self.wake = done.release
@@ -89,7 +90,7 @@ class _Hop:
             done.acquire(timeout=left)
 
     async def awaiting(self) -> None:
-        """Wait in the same way, while the loop continues."""
+        """Wait until all hooks have answered, or one is late. The loop continues meanwhile."""
         loop = asyncio.get_running_loop()
         done = loop.create_future()
 
@@ -103,7 +104,7 @@ class _Hop:
             await asyncio.wait([done], timeout=left)
 
     def _left(self) -> float:
-        """Return the seconds that the caller should wait, 0 if all hooks have answered. Abandons the thread if one is late."""
+        """Return the seconds that the caller should wait; 0 if all hooks have answered or one is late. Abandon a late thread."""
         with self._lock:
             if self._is_over:
                 return 0.0
@@ -140,11 +141,11 @@ class _Hop:
             with self._lock:
                 now = time.monotonic()
                 if self._given_up:
-                    if now <= self._late_at:  # its caller was interrupted
+                    if now <= self._late_at:  # the caller was interrupted before the deadline
                         hook.late_at.pop(self, None)
                     _drop(answer)
                     return
-                if now > self._late_at:  # its caller may not have noticed
+                if now > self._late_at:  # the caller may not have noticed yet
                     hook.late_at[self] = self._late_at
                     _drop(answer)
                     answer = TimeoutError(LIMIT)
@@ -170,7 +171,7 @@ def _drop(answer: object) -> None:
 
 
 class _Threads:
-    """Daemon threads that each run one hop at a time. One that hangs delays neither other hops nor the exit of the process."""
+    """Daemon threads that run one hop at a time each. One that hangs delays neither other hops nor the process's exit."""
 
     def __init__(self) -> None:
         self._idle: list[queue.SimpleQueue[_Hop]] = []
@@ -179,7 +180,7 @@ class _Threads:
         self._number = 0
 
     def submit(self, hop: _Hop) -> None:
-        """Run ``hop`` in an idle thread or a new one. Raises RuntimeError if no more can start."""
+        """Run ``hop`` in an idle thread or a new one. Raises RuntimeError if no more threads can start."""
         try:
             jobs: queue.SimpleQueue[_Hop] | None = self._idle.pop()
         except IndexError:
@@ -210,7 +211,7 @@ class _Threads:
         try:
             return jobs.get(timeout=IDLE)
         except queue.Empty:
-            with contextlib.suppress(ValueError):  # not idle: a hop is on its way
+            with contextlib.suppress(ValueError):  # not in the list: a hop was just assigned
                 self._idle.remove(jobs)
                 return None
         return jobs.get()

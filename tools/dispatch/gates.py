@@ -30,7 +30,7 @@ _UNHEARD: Iterator[object] = iter(())
 
 
 async def decide(current: CallInProgress, answers: list[tuple[Hook, object]] | None = None) -> ToolResult | None:
-    """Return None if the call may run, else its result. ``answers``: first answers, if the gates were asked already."""
+    """Return None if the call may run, else its result. ``answers``: the gates' first answers, if already known."""
     for _ in range(ROUNDS):
         answers = await ask_gates(current) if answers is None else answers
         decision, answers = await _weigh(current, answers), None
@@ -55,10 +55,10 @@ async def foresee(current: CallInProgress) -> Decision | None:
 
 
 async def suspend(current: CallInProgress, ticket: SuspendTicket, *, relays: bool = False) -> ToolResult | None:
-    """Get an answer and apply it. Return None to continue: the caller asks the gates, or runs the handler, again.
+    """Ask for an answer and apply it. Return None if the call continues, else its result.
 
-    ``relays``: keep ``SuspendTicket.relays``. A gate, or a plugin's tool, may not put its own question in place of another
-    ticket.
+    The call continues by asking the gates, or running the handler, again. ``relays``: keep ``SuspendTicket.relays``. It
+    marks a ticket that stands for another one, and is removed from the tickets of gates and plugins' tools.
     """
     scope = current.scope
     parameters = ticket.parameters if relays else {name: value for name, value in ticket.parameters.items() if name != RELAYS}
@@ -98,9 +98,9 @@ def _record(ticket: SuspendTicket, scope: CallScope) -> TicketRecord:
 
 
 async def go_on(current: CallInProgress, ticket: SuspendTicket, answer: Answer | None) -> ToolResult | None:
-    """Continue after a late answer; earlier answers to the same call count again. Returns the same as ``decide``.
+    """Continue a suspended call with the answer to its ticket. Earlier answers to the same call stay valid.
 
-    Without an answer, the user is asked now about the same ticket.
+    Returns the same as ``decide``. If ``answer`` is None, the user is asked now about the same ticket.
     """
     ctx, tickets = current.ctx, current.scope.tickets
     records = () if tickets is None else await tickets.of_call(current.scope.identity.session_id, current.call.id)
@@ -127,8 +127,8 @@ async def ask_gates(current: CallInProgress) -> list[tuple[Hook, object]]:
 def first_answers(current: CallInProgress, heard: Iterator[object] = _UNHEARD) -> list[tuple[Hook, object]]:
     """Return each gate's immediate answer, or its awaitable or exception. An empty list means that no gate objects.
 
-    Weighing is a separate function: since gates seldom object, the usual call then needs no coroutine for them. ``heard`` has
-    the answers from a worker thread; a gate whose answer is missing there fails.
+    A separate coroutine weighs the answers; most calls need none, because gates seldom object. ``heard`` has the answers from a
+    worker thread; a gate whose answer is missing there counts as failed.
     """
     answers: list[tuple[Hook, object]] = []
     for gate in current.plan.hooks.of("tool_gate"):
@@ -180,7 +180,7 @@ async def _settled(current: CallInProgress, gate: Hook, answer: object) -> objec
 
 
 def _is_sound(decision: object) -> TypeGuard[Decision]:
-    """Return True if it is a well-formed decision: a plugin may return anything."""
+    """Return True if ``decision`` is well-formed: a plugin may return anything."""
     match decision:
         case SetResult(result):
             return isinstance(result, ToolResult)
@@ -201,9 +201,9 @@ def _misshape(decision: object) -> str:
 
 
 async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
-    """Ask for an answer now. Without an asker, after an error or for an answer to another question, the answer is a denial.
+    """Ask for an answer now. Return None if the asker gives none and the call may wait for one.
 
-    Return None if the asker gives no answer now, and the call may wait for one.
+    Return a denial if there is no asker, the user does not answer in time, asking fails, or the answer does not fit the ticket.
     """
     scope = current.scope
     if scope.asker is None:
@@ -240,8 +240,9 @@ async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
 
 
 async def _withdraw(current: CallInProgress, ticket: SuspendTicket, error: BaseException) -> None:
-    """Raise the error again if it ends the call (Ctrl-C, an interrupt), and withdraw the ticket, so that a later answer runs
-    nothing.
+    """If the error ends the call (Ctrl-C, an interrupt), withdraw the ticket, so that a later answer runs nothing.
+
+    Raises such an error again. After GeneratorExit the ticket stays, because nothing can be awaited.
     """
     try:
         current.let_pass(error)
@@ -305,7 +306,7 @@ async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer)
 
 
 def _refusal(answer: Answer) -> str:
-    """Return a denial's text for the model. A person's words alone could look like an error of the tool."""
+    """Return a denial's text for the model. It names the user, whose words alone could look like an error of the tool."""
     words = answer.payload.get("reason")
     if words and answer.by != NO_USER:
         return f"the user denied it: {words}"

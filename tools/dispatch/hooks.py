@@ -1,4 +1,4 @@
-"""Hooks based on pluggy, which stores specs and plugins. toolcrib itself orders and calls the hooks, each one isolated."""
+"""Hooks based on pluggy, which stores specs and plugins. toolcrib itself orders the hooks and calls each one in isolation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolcrib.contract.errors import PluginError
 from toolcrib.contract.hooks import GROUPS, ToolHooks, declared_in
 
 APPROVAL = "approval"
-"""The reserved name of the approval gate's plugin. Without it, tools that act are denied."""
+"""The reserved name of the approval gate's plugin. Without this plugin, calls of tools that act are denied."""
 _DECIDING = frozenset({"tool_gate", "on_answer"})
 """Hooks that can deny a call. A plugin's synchronous ones are called in a worker thread (see ``gate_threads``)."""
 
@@ -22,7 +22,7 @@ _DECIDING = frozenset({"tool_gate", "on_answer"})
 class HookManager(pluggy.PluginManager):
     """pluggy's manager with toolcrib's hooks, called in its own order (``in_order``).
 
-    ``generation`` grows when plugins are added, removed or ranked, for caches.
+    ``generation`` grows when plugins are added, removed or ranked, so that caches know when they are outdated.
     """
 
     def __init__(self) -> None:
@@ -40,8 +40,8 @@ class HookManager(pluggy.PluginManager):
         return None if _is_pythons(name) else super().parse_hookimpl_opts(plugin, name)
 
     def register(self, plugin: Any, name: str | None = None) -> str | None:
-        """Register a plugin. Raises PluginError for a hookwrapper: each implementation is called alone, so there is nothing to
-        wrap.
+        """Register a plugin. Raises PluginError for a hookwrapper: toolcrib calls each implementation on its own, so
+        there is nothing to wrap.
         """
         registered = super().register(plugin, name)
         self._late_at[str(registered)] = {}
@@ -62,8 +62,9 @@ class HookManager(pluggy.PluginManager):
     def in_order(self, hook: str) -> list[pluggy.HookImpl]:
         """Return the implementations of ``hook`` in calling order.
 
-        First those marked ``tryfirst``, last those marked ``trylast``. Within each, ranked plugins come first by rank, then the
-        others in order of registration, then the approval gate: a plugin may deny what the gate would ask about.
+        Implementations marked ``tryfirst`` come first, those marked ``trylast`` last. Within each of the three groups, plugins
+        with a rank come first, then the others in order of registration, then the approval gate: a plugin may deny a call
+        before the gate asks the user about it.
         """
         places = {name: place for place, (name, _) in enumerate(self.list_name_plugin())}
 
@@ -87,7 +88,7 @@ class HookManager(pluggy.PluginManager):
 
 
 def _is_pythons(name: str) -> bool:
-    """Return whether a name is one of Python's own, such as ``__init__``. No hook has one, and pluggy is slow to find out."""
+    """Return whether a name is one of Python's own, such as ``__init__``. No hook has one, but pluggy's own check is slow."""
     return name.startswith("__") and name.endswith("__")
 
 

@@ -1,4 +1,4 @@
-"""The order that calls of a batch must keep, by the effects that their tools declare."""
+"""Decide which calls of a batch must keep their order, from the effects that their tools declare."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcrib.contract.entry import ToolEntry
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The effects of a call. ``effects`` is None if unknown, which counts as anything.
+    """The effects of a call. ``effects`` is None if unknown: the call may then do anything.
 
     ``acts``: the call may change something even if it has no declared effects. Its tool is unknown, or of kind edit or execute,
     or of kind other and declares neither effects nor that it changes nothing.
@@ -28,29 +28,29 @@ class Reach:
 
     @property
     def is_nothing(self) -> bool:
-        """True for a call that changes and reads nothing."""
+        """True if the call neither reads nor changes anything."""
         return self.effects is not None and not self.effects and not self.acts
 
     @property
     def only_reads(self) -> bool:
-        """True for a call that changes nothing."""
+        """True if the call changes nothing."""
         return self.is_nothing or (bool(self.effects) and all(isinstance(effect, ReadsFile) for effect in self.effects or ()))
 
 
 def must_wait(later: Reach, unsettled: Reach) -> bool:
-    """Return whether a call must wait for an earlier one of its turn that is suspended, or waits itself.
+    """Return whether the call ``later`` must wait for ``unsettled``, an earlier call of its turn that is suspended or waits.
 
-    They may change places if they do not overlap. If the earlier call declares nothing to compare (a question to the user), every
-    later call that may change something waits (002-32).
+    It need not wait if the two do not overlap. But if the earlier call declares nothing to compare (a question to the user),
+    every later call that may change something waits (002-32).
     """
     return overlap(later, unsettled) or (unsettled.is_nothing and not later.only_reads)
 
 
 def overlap(one: Reach, other: Reach) -> bool:
-    """Return whether the two must not change places.
+    """Return whether the two calls overlap, so that they must keep their order.
 
-    A command may do anything, as may a tool that acts and declares nothing. Files overlap if one path is the other or below it,
-    unless both are only read. Paths are resolved.
+    A command may do anything, as may a tool that acts and declares nothing. Two file effects overlap if their paths are equal or
+    one is below the other, unless both only read. Paths are already resolved.
     """
     if one.is_nothing or other.is_nothing:
         return False
@@ -61,7 +61,7 @@ def overlap(one: Reach, other: Reach) -> bool:
 
 
 def _paths(reach: Reach) -> list[tuple[str, bool]] | None:
-    """Return (path, whether it is changed) for each file effect; None if there are other effects."""
+    """Return (path, whether it is changed) for each file effect; None if there are other effects, unknown ones or none."""
     if not reach.effects:
         return None
     found = list(_each(reach.effects))

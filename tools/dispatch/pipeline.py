@@ -1,7 +1,7 @@
 """The pipeline of one call: prepare, gate, act, finish. Every tool runs through it.
 
-Each step is a coroutine. If no foreign code can await (as a plan records), the steps are driven inline, at the cost of a function
-call; otherwise a loop drives the same coroutines (see ``bridge``).
+Each step is a coroutine. If no code of plugins or tools can await (see ``Plan.inline``), the steps are driven inline, at the cost
+of a function call; otherwise a loop drives the same coroutines (see ``bridge``).
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Dispatcher:
     def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
         """Run one call from any sync code, even inside a running loop. ``extra``: keywords for the handler.
 
-        They override the scope's keywords (``CallScope.extra``). Errors become the call's result. Raises LeaseLost, and Ctrl-C
-        again after the call was ended.
+        They override the scope's keywords (``CallScope.extra``). Errors become the call's result. Raises LeaseLost; after
+        Ctrl-C, records the end of the call and raises KeyboardInterrupt again.
         """
         plan = self._plan(call.name)
         waits = scope.asker_is_async or scope.ledger is not None or scope.tickets is not None or scope.snapshots is not None
@@ -103,7 +103,7 @@ class Dispatcher:
         return executed
 
     async def resume(self, answer: Answer, scope: CallScope) -> ExecutedCall:
-        """Settle a ticket, and continue the suspended call, in this process or another.
+        """Settle a ticket, and continue its suspended call, which may have been suspended by another process.
 
         The call that runs is the one stored with the ticket, never one that came with the answer. Repeating a decision changes
         nothing and returns the call's current outcome. If something that the ticket binds has changed, the answer is not used,
@@ -143,11 +143,11 @@ class Dispatcher:
     # -- steps; ``batch`` takes them one by one for calls that run together or wait ---------------------------------
 
     def begin(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> CallInProgress:
-        """Begin a call, for ``whole``."""
+        """Return a new call in progress, for ``whole`` or for the single steps."""
         return _begin(call, scope, extra, inline=False, offload=True)
 
     async def prepare_only(self, current: CallInProgress) -> ExecutedCall | None:
-        """Prepare a call without running it. This sets ``ctx.effects``. Return its end if it cannot run."""
+        """Prepare a call without running it. This sets ``ctx.effects``. Return the ended call if it cannot run, else None."""
         try:
             await self._look_at(current)
         except BaseException as error:
@@ -155,7 +155,7 @@ class Dispatcher:
         return None
 
     async def effects_of(self, call: ToolCall, scope: CallScope) -> tuple[Effect, ...] | None:
-        """Return a call's effects as its tool declares them, None if unknown. Nothing is recorded."""
+        """Return the effects that a call's tool declares for it; None if they cannot be found out. Nothing is recorded."""
         current = self.begin(call, scope)
         try:
             await self._look_at(current)
@@ -220,7 +220,7 @@ class Dispatcher:
             return await _broken_off(current, error, "ending")
 
     async def whole(self, current: CallInProgress, answered: tuple[SuspendTicket, Answer | None] | None = None) -> ExecutedCall:
-        """Gate and act. The caller runs the actions that plugins scheduled (``current.later``)."""
+        """Gate the call, and run it if allowed. The caller runs the actions that plugins scheduled (``current.later``)."""
         task = None if current.inline else asyncio.current_task()
         if task is not None:
             current.scope.running.add(task)
@@ -286,7 +286,7 @@ class Dispatcher:
         return plan
 
     def _look(self) -> _Known:
-        # The generations first: the next call then notices a change made during the rest.
+        # Read the generations first, so that the next call notices a change that is made while the hooks are read.
         registry_generation, hooks_generation = self.registry.generation, self.hooks.generation
         return _Known(registry_generation, hooks_generation, plan_hooks(self.hooks))
 
@@ -294,7 +294,7 @@ class Dispatcher:
 def _begin(
     call: ToolCall, scope: CallScope, extra: Mapping[str, Any], *, inline: bool, offload: bool = False, found: Plan | None = None
 ) -> CallInProgress:
-    """Begin a call. All interfaces and sessions use this."""
+    """Return a new call in progress. All interfaces and sessions use this."""
     passed = {**scope.extra, **extra} if extra else scope.extra
     return CallInProgress(call, scope, passed, inline, offload, started=time.perf_counter(), found=found)
 
@@ -341,9 +341,9 @@ async def _ended_by(current: CallInProgress, error: BaseException, doing: str) -
 
 
 async def _broken_off(current: CallInProgress, error: BaseException, doing: str) -> ExecutedCall:
-    """End a call after an error that no tool or hook may raise: Ctrl-C is recorded and raised, others become its result.
+    """End a call after an unexpected error. Ctrl-C is recorded and raised again; most other errors become the call's result.
 
-    Raises LeaseLost: this process's changes to the session no longer count.
+    Raises LeaseLost again, without a record: another process now owns the session.
     """
     if isinstance(error, GeneratorExit | LeaseLost):  # a closed coroutine cannot await; recovery ends the call
         raise error

@@ -35,13 +35,13 @@ from tools.time_limit import TimeLimit
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 PLAIN = frozenset({str, dict, list, tuple, int, bool, type(None), SetResult, Suspend, Block, ToolResult, ToolOutput, After})
-"""Common types that are not awaitable. Asking ``inspect`` would take longer than everything else here."""
+"""Common types that are not awaitable. Asking ``inspect`` would take longer than the rest of ``await_value``."""
 
 SUCCESS, PENDING = ToolStatus.SUCCESS, ToolStatus.PENDING
 """Enum members that every call uses: Python 3.11 needs a tenth of a microsecond to look up one in its class."""
 
 LIMIT = "toolcrib: time limit"
-"""The only argument of toolcrib's own TimeoutError, which distinguishes it from the awaited object's."""
+"""The only argument of toolcrib's own TimeoutError, which distinguishes it from one that the awaited code raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Plan:
     acts: bool
     inline: bool
     shared: tuple[StateScope, ...] = ()
-    """The scopes of the tool's keys that others write too. Their values are read before each call."""
+    """The scopes of the tool's state keys that other sessions write too. The values of these keys are read before each call."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +76,7 @@ class CallInProgress:
     offload: bool
     started: float
     found: Plan | None = None
-    """The tool's plan when the call was found to run inline. A later plan may differ."""
+    """The plan that ``call_sync`` used to decide whether the call runs inline; a plan made later may differ."""
     prepared: bool = False
     turn: str = ""
     """The model's reply that requested the call, for the ledger (CallRecord)."""
@@ -85,7 +85,7 @@ class CallInProgress:
     opening: bool = False
     """True once recording has begun. If that was interrupted, the record may exist."""
     begun: bool = False
-    """True when its handler may have done something; from the start if a process that ended ran it before."""
+    """True when its handler may have done something; from the start if an earlier process, which ended, ran it."""
     parked: bool = False
     """True while the ledger's record, which is older than this object, is still SUSPENDED."""
     trial: bool = False
@@ -122,8 +122,8 @@ class CallInProgress:
     def log_failure(self, error: BaseException, message: str, *args: object) -> None:
         """Log an error of a plugin or handler with its traceback, without secrets.
 
-        An error of the store is logged on one line without a traceback, because its message has the advice. If it repeats, it
-        is logged only once. A shortage of this machine is logged on one line too.
+        An error of the store is logged on one line without a traceback, because its message has the advice; repetitions are
+        logged at DEBUG level. If this machine is short of files, memory or threads, that is logged on one line too.
         """
         if isinstance(error, StoreFailed):
             said, self.scope.said_of_store = self.scope.said_of_store, str(error)
@@ -214,7 +214,7 @@ class CallInProgress:
         await self.scope.ledger.finish(session_id, self.call.id, status, result, end_run=self.end_run, **more)
 
     async def await_value(self, value: Any, seconds: float | None = None) -> Any:
-        """Await an awaitable within a time limit (TimeoutError(LIMIT)); return any other value as it is."""
+        """Await an awaitable; return any other value as it is. Raises TimeoutError(LIMIT) if that takes more than ``seconds``."""
         if type(value) is not CoroutineType and (type(value) in PLAIN or not inspect.isawaitable(value)):
             return value
         if self.inline:  # sync code returned an awaitable after all, and no loop drives this call: use the bridge
@@ -223,11 +223,11 @@ class CallInProgress:
 
 
 async def limited(awaitable: Awaitable[T], seconds: float | None) -> T:
-    """Await within ``seconds``. Raises TimeoutError with LIMIT. Waits inside can ask ``seconds_left``."""
+    """Await within ``seconds``. Raises TimeoutError with LIMIT. The awaited code can call ``seconds_left``."""
     if seconds is None:
         return await awaitable
     with TimeLimit(seconds):
-        if type(awaitable) is CoroutineType:  # no timer for a coroutine that ends at its first step, as most do
+        if type(awaitable) is CoroutineType:  # a coroutine that ends at its first step, as most do, needs no timer
             try:
                 waits_for = awaitable.send(None)
             except StopIteration as stop:

@@ -43,7 +43,7 @@ Asker: TypeAlias = Callable[[SuspendTicket, ToolCallContext], "Answer | Awaitabl
 
 
 _CLOSE_LIMIT = 5.0
-"""Seconds that calls may take to end when their scope is closed; commands get two."""
+"""Seconds that calls may take to end when their scope is closed; ending a command takes less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ class CallSnapshots(Protocol):
         ...
 
     def shared(self) -> CallSnapshots:
-        """Return these snapshots for another scope, which closes them too."""
+        """Return these snapshots for use by another scope, which must close them too."""
         ...
 
     def close(self) -> None:
-        """End the use by one scope; the last one closes the snapshots."""
+        """End one scope's use of the snapshots. They are closed when no scope uses them."""
         ...
 
 
-@dataclasses.dataclass(kw_only=True, eq=False, repr=False, match_args=False)  # more methods would be compiled at each start
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False, match_args=False)  # other generated methods would slow the start
 class CallScope:
     """A session as the dispatcher sees it. It owns its environment and its spill folder, so the caller must ``close`` it.
 
@@ -124,15 +124,15 @@ class CallScope:
     settings: Mapping[str, Json] = field(default_factory=dict)
     undo: UndoLog | None = None
     snapshots: CallSnapshots | None = None
-    """Snapshots around calls that may write; None for no snapshots. The scope closes it."""
+    """Snapshots around calls that may write; None for no snapshots. The scope closes them."""
     policy: object | None = None
     """The tools.approval.policy.Policy for the approval gate; None for the gate's own."""
     states: StateStore = field(default_factory=MemoryStates)
-    """Store of the state."""
+    """Store of the state of the session, of its principal and of its profile."""
     artifacts: ArtifactStore | None = None
     """Store of results that are too large; None for files in the spill folder, which live as long as the scope."""
     profile: str = ""
-    """The configuration's profile, as used for the state."""
+    """Name of the configuration's profile: the owner of the state of scope ``profile``."""
     dispatcher: CallRunner | None = None
     """Runs this session's calls that come through a synchronous interface; None for the interface's own dispatcher."""
     keep_spill: bool = False
@@ -186,7 +186,7 @@ class CallScope:
 
     @property
     def cwd(self) -> str:
-        """The folder that commands run in. Raises EnvironmentFailed if that needs an unavailable environment."""
+        """The folder that commands run in. Raises EnvironmentFailed if it is known only after opening, and opening fails."""
         if self._environment is None and self.start and Path(self.start).is_dir():
             return self.start
         return self.environment.cwd
@@ -260,7 +260,7 @@ class CallScope:
 
     @contextlib.contextmanager
     def resuming(self, call_id: str) -> Iterator[bool]:
-        """Claim a suspended call in order to continue it. Yields False while another thread has the claim."""
+        """Claim a suspended call in order to continue it. Yields False if it is claimed already."""
         with self._state_lock:
             claimed = call_id not in self._resuming
             if claimed:
@@ -275,7 +275,7 @@ class CallScope:
     # -- interrupts ----------------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """End the running calls, from any thread. Each gets a Cancelled result, and waiting calls do not start."""
+        """End the running calls. Each gets a Cancelled result, and waiting calls do not start. May be called from any thread."""
         if self.cancelled:
             return
         self._cancel(list(self.running))

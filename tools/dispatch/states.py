@@ -1,4 +1,4 @@
-"""State that calls read and change. All writes of a call are stored or none, and a late writer gets an error (002-14, 32)."""
+"""State that calls read and change. A call's writes are all stored or none; outdated writes raise an error (002-14, 32)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tools.dispatch.scope import CallScope
 
 _ATTEMPTS = 100
-"""Maximum number of retries of an update because another call wrote at the same moment."""
+"""Maximum number of attempts to store a call's changes: an attempt fails if another call writes at the same moment."""
 _NONE = StateValue(None, 0)
 Given: TypeAlias = "Iterable[tuple[StateKey[Any] | str, Any]]"
 
 
 class MemoryStates:
-    """State in this process's memory; thread-safe. Never suspends."""
+    """State in this process's memory; thread-safe. Its coroutines never suspend."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -92,7 +92,7 @@ async def read_shared(current: CallInProgress) -> None:
 
 
 async def keep_state(current: CallInProgress, given: Given) -> None:
-    """Store the state changes of a call, or of a plugin after it: all of them or none.
+    """Store the state changes of a call, or of a plugin's result after it: all of them or none.
 
     Raises TypeError for invalid changes, StateConflict if another call wrote a value that this one must not overwrite, Denied for
     the state of a principal without identity, StoreFailed, and what an update raises.
@@ -132,7 +132,7 @@ def _checked(current: CallInProgress, given: Given) -> dict[tuple[StateScope, st
 
 
 async def _write(current: CallInProgress, change: _Change) -> StateWrite:
-    """Return the write, with the version that it must replace, if any. Raises like ``keep_state``."""
+    """Return the write, with the version that it must replace, if any. Raises the same errors as ``keep_state``."""
     key, scope, updates = change.key, current.scope, isinstance(change.by, StateUpdate)
     owner = _owner(scope, key.scope)
     if owner is None:

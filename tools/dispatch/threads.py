@@ -20,7 +20,7 @@ IDLE = 5.0
 """Seconds after which an idle thread ends."""
 
 _in_pool: contextvars.ContextVar[bool] = contextvars.ContextVar("toolcrib_in_pool", default=False)
-"""True in a pool's thread and in everything that it starts: a nested call must not wait for its own caller."""
+"""True in code that runs in a thread of this module. Its own calls of ``run`` get extra threads: they must not wait for its."""
 
 
 async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:

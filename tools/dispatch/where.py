@@ -1,4 +1,4 @@
-"""Add the environment's name to results of calls that did not run on this machine, inside or outside its sandbox."""
+"""Add the environment's name to results of calls that ran elsewhere than on this machine, with or without a sandbox."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from tools.dispatch.progress import CallInProgress
 
 
 def placed(current: CallInProgress, result: ToolResult) -> ToolResult:
-    """Return ``result`` with its environment's name: in its data, text or error, and in its views.
+    """Return ``result`` with the environment's name added to its error, or to its data and its views.
 
-    A result with its own ``data["where"]`` is unchanged, as is text that looks like JSON.
+    The result of a call that did not use the environment, or ran on this machine, is unchanged, as is one that names the
+    environment itself (an error with its name, data with ``where``). Nothing is added to data that looks like JSON text.
     """
     if not current.ctx.used_environment or not is_elsewhere(where := current.scope.where):
         return result

@@ -46,7 +46,7 @@ class Capture:
             self._head += chunk[:room]
             chunk = chunk[room:]
         self._tail += chunk
-        # Cutting at twice the size keeps the work linear.
+        # Cut only at twice the size: cutting after each chunk would make the work quadratic.
         if len(self._tail) > 2 * self._tail_size:
             self._cut()
 

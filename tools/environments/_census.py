@@ -33,7 +33,7 @@ def scan_sessions() -> Sessions:
     sessions.begun = time.monotonic()
     seen: set[str] = set()
     for _ in range(_LOOKS):
-        if not _look(sessions, seen):  # otherwise a process that ended during the scan may have forked an unlisted child
+        if not _look(sessions, seen):  # no process ended unread; one that did may have forked a child after its part of the scan
             break
     return sessions
 
@@ -42,7 +42,7 @@ def _look(sessions: dict[int, list[Member]], seen: set[str]) -> bool:
     """Add the processes that are not in ``seen``. Return True if one of them ended before it could be read."""
     missed = False
     with contextlib.suppress(FileNotFoundError):  # no /proc
-        for name in os.listdir("/proc"):  # noqa: PTH208 - names only; a Path object each would triple the cost
+        for name in os.listdir("/proc"):  # noqa: PTH208 - names only; a Path object per name would triple the cost
             if not name.isdigit() or name in seen:
                 continue
             seen.add(name)

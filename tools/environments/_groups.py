@@ -18,7 +18,7 @@ def groups_of(session: int) -> set[int]:
     """Return the process groups of a session that have a living member; empty without /proc."""
     found: set[int] = set()
     with contextlib.suppress(OSError):  # without /proc: the caller still knows the session's first group
-        for name in os.listdir(_PROC):  # noqa: PTH208 - names only; a Path object each would triple the cost
+        for name in os.listdir(_PROC):  # noqa: PTH208 - names only; a Path object per name would triple the cost
             if not name.isdigit():
                 continue
             with contextlib.suppress(OSError, ValueError, IndexError):  # the process ended during the scan
@@ -53,7 +53,8 @@ def living(session: int, groups: set[int]) -> bool:
 def left_behind(session: int) -> bool:
     """Return True if the group of a reaped leader still has members.
 
-    A process that now has the leader's number is unrelated: the kernel does not reuse a number that a group still has.
+    If a process has the leader's number now, it is unrelated, and the leader's group has no members: the kernel does not reuse
+    the number of a group that has members.
     """
     return _exists(session) and not alive.exists(session)
 
@@ -88,7 +89,7 @@ class Member(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A moment, as clock ticks and, within one tick, the last process number that was assigned."""
+    """A moment, as clock ticks since boot and, within one tick, the last process number that was assigned."""
 
     tick: int
     last_pid: int
@@ -103,7 +104,7 @@ class Moment(NamedTuple):
         return cls(int(time.clock_gettime(time.CLOCK_BOOTTIME) * _ticks()), last)
 
     def is_before(self, member: Member) -> bool:
-        """Return True if the member started later. Process numbers grow, and wrap around somewhere above 32,768."""
+        """Return True if the member started after this moment. Process numbers grow, and wrap around somewhere above 32,768."""
         if member.start != self.tick:
             return member.start > self.tick
         return member.pid > self.last_pid or member.pid < self.last_pid - (1 << 14)
@@ -141,11 +142,11 @@ def members(session: int, since: Moment | None = None) -> list[Member]:
 
 
 def _members(session: int, least: int) -> tuple[list[Member], bool]:
-    """Return the living processes, and True if one ended during the scan: its last child may then be missing."""
+    """Return the living processes, and True if one ended during the scan: a child of it may then be missing."""
     found: list[Member] = []
     missed = False
     with contextlib.suppress(OSError):  # no /proc
-        for name in os.listdir(_PROC):  # noqa: PTH208 - names only; a Path object each would triple the cost
+        for name in os.listdir(_PROC):  # noqa: PTH208 - names only; a Path object per name would triple the cost
             if not name.isdigit() or int(name) <= least:
                 continue
             try:
@@ -159,7 +160,7 @@ def _members(session: int, least: int) -> tuple[list[Member], bool]:
 
 
 def ignored(pid: int) -> int:
-    """Return the signals that the process ignores, as a mask: bit N - 1 for signal N."""
+    """Return the signals that the process ignores, as a mask: bit N - 1 for signal N; 0 if it has ended."""
     found = _read(f"/proc/{pid}/status").partition(b"SigIgn:")[2].split(maxsplit=1)
     return int(found[0], 16) if found else 0
 

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 STREAMS = ("stdout", "stderr")
 _LONGEST_FRAME = 4096
-"""Maximum bytes of a frame, more than a line of any terminal. A longer one is kept."""
+"""Maximum bytes of a frame, more than a line of any terminal. A longer frame is kept, even if overwritten."""
 _REDRAWN = Regex(
     rb"(?<![^\r\n])(?:[^\r\n]{1,%d}+|(?<!\r))\r++(?=(?:\x1b\[[0-9;?]*+(?!K)[@-~])*+(?:\x1b\[[0-9;?]*+K|[^\r\n\x1b]))"
     % _LONGEST_FRAME
@@ -23,7 +23,7 @@ _FRAME_END = Regex(rb"[\r\n]")
 
 
 def last_frames(data: bytes) -> bytes:
-    """Return the output without overwritten frames. Binary data, which has none, is returned unchanged."""
+    """Return the output without overwritten frames. Binary data (with a zero byte) has no frames and is returned unchanged."""
     return _REDRAWN.sub(b"", data) if b"\r" in data and b"\0" not in data else data
 
 

@@ -20,7 +20,7 @@ class _Runs(Protocol):
 
 
 def exported(state: ShellState, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the exported variables, except those equal to ``given``, and variables that a shell or a connection sets."""
+    """Return the exported variables, except arrays, those of a shell or connection, and those with the value in ``given``."""
     return {
         name: value
         for name, flags in state.attributes.items()

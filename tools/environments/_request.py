@@ -26,7 +26,7 @@ def command_text(request: ExecRequest) -> str:
         raise EnvironmentFailed("the environment given to the command is too large: pass fewer or shorter variables")
     for name, value in request.env.items():
         if not driver.is_name(name) or "\0" in value:
-            raise EnvironmentFailed(f"the variable {name!r} can't be passed: a shell can't have its name or value")
+            raise EnvironmentFailed(f"the variable {name!r} can't be passed: a shell does not accept such a name or value")
     return request.command
 
 

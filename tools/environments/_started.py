@@ -12,7 +12,7 @@ from typing import Any
 from tools.environments.session_mark import mark
 
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
-# Python itself ignores SIGPIPE and SIGXFSZ, and subprocess restores them only for the first program that it starts.
+# Python ignores SIGPIPE and SIGXFSZ. subprocess restores them for its child, which is another Python here and ignores them again.
 _AS_IF_NOTHING = (
     "import os, signal, sys\n"
     f"for number in {[int(each) for each in (*_ENDING, signal.SIGPIPE, signal.SIGXFSZ)]}:\n"
@@ -29,7 +29,7 @@ def started(argv: Sequence[str | bytes], executable: str, **options: Any) -> sub
     """Start ``executable`` with ``argv`` and mark the process as a session's (see session_mark). ``options`` go to Popen.
 
     Raises OSError. A script that starts toolcrib in the background (``toolcrib run ... &``) makes it ignore SIGINT, and nohup
-    makes it ignore SIGHUP. Child processes would inherit that; a shell can never undo it, cannot interrupt its commands
+    makes it ignore SIGHUP. Child processes would inherit that. A shell then could never undo it, could not interrupt its commands
     (https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html, 2.11) and would list these signals as its traps.
     """
     if sys.executable and any(signal.getsignal(each) is signal.SIG_IGN for each in _ENDING):

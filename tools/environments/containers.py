@@ -25,7 +25,7 @@ class OurContainer:
 
     @property
     def left_behind(self) -> bool:
-        """True if the process that owned the container is gone and the container is not kept for another session."""
+        """True if the process that owned the container is gone and the container is not kept for reuse."""
         return self.owner_lives is False and not self.kept
 
     def idle_for(self, seconds: float) -> bool:

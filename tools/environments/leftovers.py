@@ -29,7 +29,7 @@ KEPT_SECONDS = 7 * 86_400.0
 def left_behind(bases: Sequence[str] | None = None) -> list[Path]:
     """Return private folders of this user's dead processes, in ``bases`` or in all usual places.
 
-    Folders with files named in results are included when they are older than ``KEPT_SECONDS``.
+    Folders of over-long results, which are kept for the user, are included when they are older than ``KEPT_SECONDS``.
     """
     found = []
     oldest = time.time() - KEPT_SECONDS
@@ -57,14 +57,14 @@ def sweep(base: str) -> None:
 
 
 class LeftProcess(NamedTuple):
-    """A process of a command whose toolcrib has ended. ``start`` is as alive.started returns it."""
+    """A process of a command whose toolcrib has ended. ``start``: its start time, from alive.started."""
 
     pid: int
     start: str
     program: str
 
     def end(self) -> bool:
-        """Kill the process, and no other process with its number. Return False if it had ended."""
+        """Kill the process, but not a later one with the same number. Return False if it has ended already."""
         try:
             handle = os.pidfd_open(self.pid)
         except OSError:
@@ -81,9 +81,9 @@ class LeftProcess(NamedTuple):
 
 
 def processes_left() -> list[LeftProcess]:
-    """Return this user's processes that have a FIFO in a dead process's private folder open: its shells and their commands.
+    """Return this user's processes that have a FIFO in a dead process's private folder open.
 
-    Empty without /proc.
+    These are the dead process's shells and their commands. Empty without /proc.
     """
     found = []
     for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):

@@ -1,4 +1,4 @@
-"""Recognise toolcrib's own files by device and inode: a hard link to one leads to it, as a symbolic link would."""
+"""Recognise toolcrib's own files by device and inode, to follow hard links to them like symbolic links."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SETTLED = 2_000_000_000
 _TICK = 20_000_000
 """Nanoseconds that the kernel's timestamp may lag behind the clock."""
 _PAUSE, _LONGEST = 20, 5.0
-"""Folders of installed code are checked again after 20 times the check's duration, at most after this many seconds.
+"""Folders of installed code are checked again after 20 times the check's duration, at most after ``_LONGEST`` seconds.
 
 They are checked at once if the file in question was changed or linked since.
 """

@@ -169,7 +169,7 @@ interrupted and recovers, the session continues. If it is lost, toolcrib reports
 ROWS: Mapping[str, BackendRow] = {row.name: row for row in (_LOCAL, _BUBBLEWRAP, _DOCKER, _SSH)}
 """The table, in the order that lists show."""
 HERE: frozenset[str] = frozenset().union(*(row.identities for row in ROWS.values()))
-"""Names of environments that are this machine, inside or outside its sandbox."""
+"""Names of environments that are this machine, with or without a sandbox."""
 
 
 def row_of(name: str) -> BackendRow:

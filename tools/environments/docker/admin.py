@@ -24,7 +24,7 @@ _KEEP = "toolcrib.keep"
 
 
 def engine_of(host: str) -> str:
-    """Return ``host``, or if it is empty $DOCKER_HOST or the default address."""
+    """Return ``host``; if it is empty, $DOCKER_HOST; if that is empty too, the default address."""
     return host or os.environ.get("DOCKER_HOST", "") or DEFAULT_ENGINE
 
 
@@ -42,7 +42,7 @@ def images(host: str) -> tuple[str, ...]:
 
 
 def stop(container: OurContainer) -> str:
-    """Stop a kept container or remove any other, and return which of the two happened. Raises EnvironmentFailed."""
+    """Stop a kept container ("stopped"), remove any other ("removed", also if it does not exist). Raises EnvironmentFailed."""
     with client_of(container.engine) as client, contextlib.suppress(_not_found()):
         found = client.containers.get(container.name)
         if container.kept:
@@ -96,7 +96,7 @@ def _not_found() -> type[Exception]:
 
 @contextlib.contextmanager
 def client_of(host: str) -> Iterator[docker.DockerClient]:
-    """Open a short-lived client of the engine; fail fast if no engine answers. Raises EnvironmentFailed."""
+    """Open a short-lived client of the engine; fail fast if no engine answers. Raises EnvironmentFailed and docker's NotFound."""
     address = engine_of(host)
     try:
         import docker

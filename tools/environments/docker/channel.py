@@ -13,8 +13,8 @@ _HEADER = 8
 
 
 class DockerChannel:
-    """A process in a container. ``left`` keeps the socket's owner alive, which would close the socket when collected. ``code``
-    asks the engine for the exit code.
+    """A process in a container. ``left`` keeps the socket's owner alive, which would close the socket when garbage-collected.
+    ``code`` asks the engine for the exit code.
     """
 
     def __init__(self, sock: socket.socket, left: object, code: Callable[[], int | None]) -> None:

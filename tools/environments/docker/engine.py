@@ -62,9 +62,9 @@ def unanswered(address: str, error: BaseException) -> EnvironmentFailed:
 
 
 def new_client(host: str, seconds: int) -> docker.DockerClient:
-    """Return a client of the engine at ``host``, "" for the one that the environment names, with a limit for each request.
+    """Return a client of the engine at ``host``; "" means the engine that $DOCKER_HOST names, or the default one.
 
-    Raises EnvironmentFailed for an address that can't be read, and errors of docker and requests.
+    ``seconds`` limits each request. Raises EnvironmentFailed for an invalid address, and errors of docker and requests.
     """
     import docker
 

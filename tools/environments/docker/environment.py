@@ -46,19 +46,19 @@ class DockerEnvironment(RemoteEnvironment):
         return f"{self._container.news()} {super()._said()}".strip()
 
     async def resolve(self, path: str) -> str:
-        """Return the path that ``path`` leads to. A hard link in a mount to one of toolcrib's own files leads to that file."""
+        """Return the resolved path. For a hard link, in a mount, to one of toolcrib's own files, return that file's own path."""
         found = await super().resolve(path)
         here = self._here(found)
         return found if not here or (name := self._own.leads_to(here)) == here else name
 
     def _here(self, path: str) -> str:
-        """Return this machine's path of the folder mounted at ``path``, or ""."""
+        """Return the path on this machine of the container's ``path``, or "" if it is in no mount."""
         over = [mount for mount in self._mounts if path == mount.target or path.startswith(f"{mount.target}/")]
         mount = max(over, key=lambda each: len(each.target), default=None)
         return "" if mount is None else f"{mount.source}{path[len(mount.target) :]}"
 
     def holder(self, path: str) -> str:
-        """Return the holder of this file: a folder that outlives the container, or the container."""
+        """Return the name of this file's holder: the file on this machine if ``path`` is in a mount, else the container."""
         return f"docker mount {here}" if (here := self._here(path)) else self.identity
 
 
@@ -73,10 +73,10 @@ def open_docker(
     own: OwnFiles = NONE,
     **options: Any,
 ) -> DockerEnvironment:
-    """Open a docker environment. ``cwd`` is the project's folder; the container sees it at the same path. For the rest see
-    Options.
+    """Open a docker environment. ``cwd`` is the project's folder; the container sees it at the same path. For the other
+    options see Options.
 
-    Raises EnvironmentFailed for options that are unavailable or would give the container control of this machine.
+    Raises EnvironmentFailed for options that are invalid or would give the container control of this machine.
     """
     made = Options.of(cwd, image=image, session=session, mounts=mounts, env=env or {}, protected=protected, **options)
     return DockerEnvironment(made, made.workdir, own)

@@ -38,10 +38,10 @@ _LEAVING = 2.0
 _LAST = 5.0
 """Seconds for work that starts while the environment is closing."""
 _FEW = 16
-"""Limit of processes below which a shell may fail to start."""
+"""If a container may have fewer processes than this, a shell may fail to start."""
 _SOCKET = "unix:///var/run/docker.sock"
 _NO_SHELL = (126, 127)
-"""Exit codes of a container whose first process could not start. With a working shell the exit code differs."""
+"""Exit codes of a container whose first process could not start. One with a working shell ends with other codes."""
 
 
 class DockerLink(Link):
@@ -81,7 +81,7 @@ class DockerLink(Link):
         return self.options.host or os.environ.get("DOCKER_HOST", "") or _SOCKET
 
     def _knock(self) -> None:
-        """Connect to the engine's socket and close it, because docker-py leaks a socket if no engine answers. Raises OSError."""
+        """Raise OSError if the engine's Unix socket accepts no connection: docker-py would then leak a socket."""
         if self._address.startswith("unix://"):
             with socket.socket(socket.AF_UNIX) as knocking:
                 knocking.settimeout(_TIMEOUT)
@@ -149,7 +149,7 @@ class DockerLink(Link):
 
     def news(self) -> str:
         """Return, once, what the session must know about a reused container; "" if there is nothing."""
-        said, self._news = self._news, ""  # not under the lock: a call that waits for the engine holds it
+        said, self._news = self._news, ""  # without the lock, which a call holds while it waits for the engine
         return said
 
     def _made(self, client: docker.DockerClient) -> Container:
@@ -165,7 +165,7 @@ class DockerLink(Link):
                 return client.containers.create(**{**wanted, "nano_cpus": 0})  # the machine has fewer CPUs
         except Exception as error:
             refused = isinstance(error, docker.errors.APIError) and error.is_client_error()
-            if not refused and self.options.keep == "remove":  # the engine may still have created it, or may do so later
+            if not refused and self.options.keep == "remove":  # it may exist all the same, or may appear later
                 removals.add(wanted["name"], self.options.host, may_come=True)
             raise
 
@@ -181,7 +181,7 @@ class DockerLink(Link):
         return self._patiently(lambda: self._open(argv))
 
     def _patiently(self, work: Callable[[], Result]) -> Result:
-        try:  # the limit applies while closing, even right after a hanging wait was cancelled
+        try:  # closing limits each wait, even if no wait hangs at the moment
             return self._patience.wait(work, _LAST if self._leaves else None)
         except TimeoutError as error:
             raise unanswered(self._address, error) from error
@@ -197,7 +197,7 @@ class DockerLink(Link):
 
     @property
     def _limit(self) -> float | None:
-        """Limit of an operation in seconds; None for the limit of the engine's client."""
+        """Seconds that closing may wait for an engine that hangs; None if none hangs, or for the client's own limit."""
         return _LEAVING if self._leaves and self._patience.hangs else None
 
     def _open(self, argv: Sequence[str]) -> DockerChannel:
@@ -311,7 +311,7 @@ class DockerLink(Link):
 
         container = self._container
         if container is not None:
-            with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):  # it counts as lost then
+            with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):  # it counts as lost
                 self._knock()
                 container.reload()
                 return _pause(container) if container.status == "paused" else ""
@@ -374,7 +374,7 @@ def _reap(client: docker.DockerClient) -> None:
     """Remove the containers of dead processes, except kept ones."""
     import docker
 
-    # Sparse: no request for each container, which may be gone by then.
+    # Sparse: only the list is read. A request for each container would fail if one is removed meanwhile.
     for container in client.containers.list(all=True, filters={"label": OWNER}, sparse=True):
         labels = container.attrs.get("Labels") or {}
         if labels.get("toolcrib.keep") != "reuse" and _owner.is_dead(labels.get(OWNER, "")):

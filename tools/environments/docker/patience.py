@@ -1,4 +1,4 @@
-"""Calls of the engine's client that a caller can cancel. They block for half a minute when an engine was restarted."""
+"""Calls of the engine's client that a caller can cancel. They can block for half a minute after a restart of the engine."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Patience:
         self._at_work = 0
 
     def wait(self, work: Callable[[], Result], limit: float | None = None) -> Result:
-        """Run ``work`` in its own thread. Return its result, or raise its error. A result that arrives after a cancelled wait is
-        closed.
+        """Run ``work`` in its own thread. Return its result, or raise its error. If the wait ends before the
+        work does, the work's result is closed.
 
-        Raises GivenUp; TimeoutError after ``limit`` seconds.
+        Raises GivenUp if the wait is cancelled, and TimeoutError after ``limit`` seconds.
         """
         future: Future[Any] = Future()
         with self._lock:
@@ -74,7 +74,7 @@ class Patience:
 
     @property
     def hangs(self) -> bool:
-        """True while work runs whose wait was cancelled."""
+        """True while work runs whose wait was cancelled or timed out."""
         with self._lock:
             return self._at_work > len(self._waited_for)
 

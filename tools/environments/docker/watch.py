@@ -1,6 +1,6 @@
-"""Watchdog process that removes this process's containers when this process is killed.
+"""Watchdog process that removes this process's containers, or ends its processes in kept ones, when this process is killed.
 
-If the watchdog is killed too, or the engine does not answer, the next start of toolcrib finds them: see link.py and remote/left.
+If the watchdog is killed too, or the engine does not answer, the next start of toolcrib does it: see link.py and remote/left.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ContainerWatchdog:
         self._owner = 0
 
     def enter(self, container: str, host: str, keep: str, folder: str = "") -> None:
-        """Watch a container by its id. Unless ``keep`` is ``remove``, only the processes listed in its ``folder`` are ended."""
+        """Watch a container by its id. Unless ``keep`` is ``remove``, only the processes listed in ``folder`` are ended."""
         with self._lock:
             if self._owner != os.getpid():  # the first use, or a fork: the parent's watchdog is not ours
                 self._owner, self._known, self._process = os.getpid(), {}, None
@@ -89,7 +89,7 @@ class ContainerWatchdog:
 
 
 def end(known: dict[str, list[str]]) -> None:
-    """Remove the containers. The watchdog process calls this once toolcrib's process is gone."""
+    """Remove the containers, or end the listed processes in kept ones. The watchdog calls this when toolcrib has ended."""
     import docker
     import requests
 

@@ -5,9 +5,9 @@ Its arguments are ``SETTINGS [KIND PATH SOURCE]... -- COMMAND...``. It runs in `
 standard output and stays that process's parent; for a sandbox with a guard of its network, it answers the guard (``_inner``)
 until the guard closes the connection. If the sandbox cannot be made, it prints the reason on its standard error.
 
-Other arguments change the sandbox of the process PID: ``grant PID [KIND PATH SOURCE]...`` adds mounts; the first one is the
-folder that becomes writable; ``link PID [PATH LINK]...`` mounts symbolic links over files; ``hide PID PATH...`` makes paths
-empty.
+Other arguments change the sandbox of the process PID: ``grant PID [KIND PATH SOURCE]...`` makes the folder of the first mount
+writable, and repeats the other mounts, which are inside it; ``link PID [PATH LINK]...`` mounts symbolic links over files; ``hide
+PID PATH...`` makes paths empty.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _COVERED = ("sys", "sysrq-trigger", "irq", "bus", "fs", "scsi", "acpi", "driver", "mtrr", "dynamic_debug", "pressure")
 """Parts of /proc through which root could change the machine. They are read-only in the sandbox."""
 _RESERVED = 300
-"""Process numbers that the kernel assigns only once."""
+"""The kernel assigns process numbers below this only once."""
 
 
 def check(result: int, what: str) -> int:
@@ -60,7 +60,7 @@ def clone(path: str, *, tree: bool = True) -> int:
 
 
 def set_attributes(fd: int, path: str, add: int, *, clear: int = 0, tree: bool = True) -> None:
-    """Change the attributes of the mount at ``path``, or of ``fd`` if that is "", with all mounts below it. Raises OSError."""
+    """Change attributes of the mount at ``path`` ("": of ``fd``); with ``tree`` of all mounts below it too. Raises OSError."""
     wanted = (ctypes.c_uint64 * 4)(add, clear, 0, 0)
     flags = (_RECURSIVE if tree else 0) | (0 if path else _EMPTY_PATH)
     check(_libc.syscall(_MOUNT_SETATTR, fd, os.fsencode(path), flags, wanted, ctypes.c_size_t(32)), f"mount_setattr {path}")
@@ -125,7 +125,7 @@ def _become_first(plan: LaunchPlan, command: list[str]) -> None:
         if plan.is_persons:
             check(_libc.prctl(_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
         _build(plan)
-        os.chdir(os.getcwd())  # noqa: PTH109 - pathlib is slow to import; the current folder is still below the mounts
+        os.chdir(os.getcwd())  # noqa: PTH109 - pathlib is slow to import; mounts now cover the current folder
         _limit(plan)
         for number in (13, 25):  # SIGPIPE and SIGXFSZ, which Python ignores
             _libc.signal(number, ctypes.c_void_p(0))
@@ -149,7 +149,7 @@ def grant(pid: str, words: list[str]) -> None:
     outside = os.stat(path)  # noqa: PTH116 - as below
     try:
         tree = clone(path)
-    except OSError:  # only root may; other users take the sandbox's own read-only mount of the folder
+    except OSError:  # only root may do this; for other users, copy the sandbox's own read-only mount of the folder
         tree = -1
     _join(pid)
     if tree < 0:
@@ -266,7 +266,7 @@ def _point(path: str, *, is_folder: bool) -> None:
 
 
 def _cache(path: str, private: str) -> int:
-    """Return a copy of the folder ``path`` that keeps changes in ``private``: an overlay, or empty if the kernel offers none."""
+    """Return a mount that shows the folder ``path`` and keeps changes in ``private``; an empty one if no overlay is possible."""
     upper, work = f"{private}/upper", f"{private}/work"
     if not any(sign in path + private for sign in ",:\\"):
         try:
@@ -306,7 +306,7 @@ def _temporary(paths: list[str], size: str) -> dict[str, int]:
 def _mount_dev(devices: dict[str, int]) -> None:
     mount("tmpfs", "/dev", "tmpfs", _NOSUID, "mode=0755")
     for name, tree in devices.items():
-        set_attributes(tree, "", _ATTR_RDONLY)  # protects its mode and times from root; devices stay writable
+        set_attributes(tree, "", _ATTR_RDONLY)  # protects the device's mode and times from root; data can still be written to it
         _point(f"/dev/{name}", is_folder=False)
         attach(tree, f"/dev/{name}")
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
@@ -332,7 +332,7 @@ def _limit(plan: LaunchPlan) -> None:
 
 
 def _drop_privileges() -> None:
-    """Drop all capabilities, so that no program regains any. Root would regain them from the bounding set."""
+    """Drop all capabilities, also from the bounding set: root's programs would regain them from there."""
     check(_libc.prctl(_CAP_AMBIENT, 4, 0, 0, 0), "prctl")
     capability = 0
     while _libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) == 0:

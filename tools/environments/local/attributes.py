@@ -41,9 +41,9 @@ def _names(file: str | int) -> list[str]:
 
 
 def _has(fd: int, name: str, value: bytes | None) -> bool:
-    """Set an attribute if the file does not have it yet, and return True if the file has it afterwards.
+    """Set an attribute unless the file has it already, and return True if the file has it afterwards.
 
-    The system sets some attributes itself.
+    A new file may have it already, because the system sets some attributes itself.
     """
     if value is None:
         return False

@@ -71,8 +71,8 @@ class SandboxedEnvironment(_WithOutside):
     In the mode ``own`` the disk is unchanged, except for ``masked`` and ``closed`` paths. ``network``: use the machine's network.
     ``hosts``: the only hosts that commands reach, besides those of package managers; None: no network, or this machine's.
 
-    ``processes`` and ``memory_mb`` limit what runs at the same time. Raises EnvironmentFailed if no sandbox can be made; commands
-    never run without one. ``kind`` is its name in results.
+    ``processes`` and ``memory_mb`` limit the processes that run at the same time and their memory. Raises EnvironmentFailed if no
+    sandbox can be made; commands never run without one. ``kind``: the sandbox's name in results; by default the mode.
 
     File operations see what commands see: masked paths are empty, and read-only files cannot be written (OSError, EROFS). The
     sandbox has its own /tmp, which is deleted with it.
@@ -162,14 +162,14 @@ class SandboxedEnvironment(_WithOutside):
     def _launcher(self, root: str) -> Sandbox:
         self._plan = self._plan.prepare()
         self._sandbox = Sandbox(root, self._plan, self._kind, self._reach)
-        if self._plan.mode == "workspace" and self._kind == "local:workspace":  # older settings keep their meaning
+        if self._plan.mode == "workspace" and self._kind == "local:workspace":  # not for the older name bubblewrap
             self._guard = GuardedSandbox(self._sandbox, self._projects)
         return self._sandbox
 
     def _seen(self, look: Callable[[str], _T], *, again: bool = False) -> _T:
         """Return the result of ``look`` at the sandbox's root folder. If the sandbox ends meanwhile, look again in the next one.
 
-        ``again``: ``look`` can report a missing file in its result, not only by an error.
+        ``again``: if the sandbox ends, ``look`` may return a wrong result instead of raising an error, so check afterwards.
         """
         self._open()
         assert self._sandbox is not None  # noqa: S101 - _open made it

@@ -180,8 +180,8 @@ class LocalEnvironment:
             raise may_have_run(self.identity, error) from error
 
     def _require_folder(self, place: LocalOneShot | ShellPool, cwd: str) -> None:
-        """Raises EnvironmentFailed if ``cwd`` does not exist. If it is the session's folder, the session moves to a parent
-        folder.
+        """Raise EnvironmentFailed if ``cwd`` does not exist. If it is the session's folder, first move the session to the nearest
+        existing parent folder.
         """
         if self._is_folder(cwd):
             return

@@ -26,7 +26,7 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 
 
 def resolve(path: str, cwd: str, own: OwnFiles = NONE) -> str:
-    """Return the absolute path with links resolved. A hard link to one of toolcrib's ``own`` files leads to that file."""
+    """Return the absolute path with links resolved. For a hard link to one of toolcrib's ``own`` files, return its own path."""
     _check_text(path)
     return own.leads_to(os.path.realpath(Path(cwd, os.path.expanduser(path))))  # noqa: PTH111 - Path.expanduser raises for an unknown ~user
 
@@ -89,7 +89,7 @@ def list_dir(path: str, root: str = "/") -> list[FileInfo]:
 
 
 def read(path: str, limit: int | None, root: str = "/", *, own: OwnFiles = NONE) -> bytes:
-    """Read a file, at most ``limit`` bytes. Raises OSError, even for another name of one of toolcrib's ``own`` files."""
+    """Read a file, at most ``limit`` bytes. Raises OSError, also for a hard link to one of toolcrib's ``own`` files."""
     with _folder_of(path, root) as (parent, name):
         # Non-blocking, because opening a FIFO without a writer would hang.
         fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
@@ -103,7 +103,7 @@ def write(
 ) -> list[str]:
     """Replace or create a file atomically. Return descriptions of the metadata that was lost.
 
-    Raises OSError, even for another name of one of toolcrib's ``own`` files. A file with other names (hard links) is
+    Raises OSError, also for a hard link to one of toolcrib's ``own`` files. A readable file with other names (hard links) is
     written in place, because a new file would leave the other names with the old content.
     """
     with _folder_of(path, root, create=True) as (parent, name):

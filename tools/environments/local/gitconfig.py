@@ -55,9 +55,9 @@ class GitPlace(NamedTuple):
 
 
 def merge(ours: bytes, base: bytes, now: bytes, place: GitPlace) -> tuple[bytes, list[str]]:
-    """Merge the harmless changes from ``base`` to ``now`` into ``ours``. Return the text and the keys of the other changes.
+    """Merge the harmless changes from ``base`` to ``now`` into ``ours``. Return the text and what was not merged.
 
-    If git cannot read ``now``, nothing is merged.
+    Nothing is merged if git cannot read ``base`` or ``now``, or cannot write the result, or if too many settings differ.
     """
     old, new = read(base, place.git), read(now, place.git)
     if new is None or old is None:
@@ -124,7 +124,7 @@ def _with(text: bytes, wanted: Mapping[str, Sequence[str | None]], git: str) -> 
 
 
 def _config(git: str, args: Sequence[str], text: bytes = b"") -> bytes | None:
-    """Return the output of ``git config``, or None if it fails. It reads no other configuration."""
+    """Return the output of ``git config``, or None if it fails. git reads no other configuration."""
     env = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/"}
     try:
         ran = subprocess.run(

@@ -22,23 +22,23 @@ from tools.environments.local.programs import program
 
 _CONFIGS = ("config", "config.worktree")
 _SETTLED_NS = 100_000_000
-"""Minimum age in nanoseconds of a timestamp that reveals every change: clocks of file systems are coarse."""
+"""For so many nanoseconds after a change, another one may get the same timestamp: clocks of file systems are coarse."""
 _MANY = 1_000
-"""Maximum number of folders whose whole trees every check walks."""
+"""With at most this number of folders, every check walks them all."""
 _SHARE = 30
-"""Ratio of the pause after a walk to the walk's duration, for larger trees."""
+"""For larger trees: the pause after a walk is this many times as long as the walk."""
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class GitGuard:
     """Guard of the git folders below the writable ``folders`` (absolute, links resolved). The caller may add folders.
 
-    Call ``accept_current`` before a command, unless another command still runs, because its changes are not the user's. Call
-    ``put_back`` after each command. With a folder ``copies``, each configuration in a ``.git`` directly in ``folders``, which
-    the sandbox pins, gets a private copy there. ``links`` lists the copies that are not mounted yet. The sandbox mounts a link
-    to the copy over the configuration and reports it to ``mounted``. From then on commands write to the copy, and the user's
-    git never reads what is not merged. ``inner`` is the path of ``copies`` in the sandbox. Not safe for use from several
-    threads at once.
+    Call ``accept_current`` before a command, except while another command runs: that command's changes are not the user's. Call
+    ``put_back`` after each command. If ``copies`` names a folder, each configuration in the ``.git`` of one of the ``folders``
+    gets a private copy in it. (The sandbox pins these ``.git`` folders.) ``links`` lists the copies that are not mounted yet.
+    The sandbox mounts a link to the copy over the configuration and reports it to ``mounted``. From then on commands write to
+    the copy, and the user's git reads only merged changes. ``inner`` is the path of ``copies`` in the sandbox. Not safe for use
+    from several threads at once.
     """
 
     def __init__(self, folders: Sequence[str], copies: str = "", inner: str = "") -> None:
@@ -206,7 +206,7 @@ class _Copy:
 
 
 class _Noted:
-    """A git folder as it was recorded. Without ``folder`` it is a new one, and nothing in it is accepted."""
+    """A git folder as it was recorded. Without ``folder``: a new git folder, so that nothing in it counts as the user's."""
 
     def __init__(self, folder: int | None = None) -> None:
         self.texts: dict[str, bytes | None] = dict.fromkeys((*_CONFIGS, "commondir"))
@@ -268,7 +268,7 @@ def _read(folder: int, name: str) -> bytes | None:
 
 
 def _replace(folder: int, name: str, text: bytes | None) -> None:
-    """Replace a file or anything else of that name with this content; None removes it."""
+    """Replace a file or link of that name with this content; None removes it. A folder of that name is renamed."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             os.rename(name, f"{name}.{time.time_ns()}", src_dir_fd=folder, dst_dir_fd=folder)
@@ -289,7 +289,7 @@ def _replace(folder: int, name: str, text: bytes | None) -> None:
 
 
 def _merge_file(folder: int, name: str, base: bytes | None, place: GitPlace) -> list[str]:
-    """Revert settings that run programs in a configuration that has no copy. Return their keys."""
+    """Revert all but the harmless changes of a configuration that has no copy. Return what was reverted."""
     now = _read(folder, name)
     if now == base and now != _OTHER:
         return []
@@ -306,7 +306,7 @@ def _merge_file(folder: int, name: str, base: bytes | None, place: GitPlace) -> 
 
 
 def _merge_copy(folder: int, name: str, copy: _Copy, place: GitPlace) -> list[str]:
-    """Merge the harmless settings of a private copy into the configuration, and update the copy. Return the other keys."""
+    """Merge the harmless settings of a private copy into the configuration, and update the copy. Return what was not merged."""
     ours = _read(folder, name)
     if ours is None or ours == _OTHER:
         return []
@@ -351,7 +351,7 @@ def _inode(folder: int, name: str) -> int:
 
 
 def _hooks(folder: int) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield each hook that git would run, with a mark that changes with it. "" stands for ``hooks`` as a link."""
+    """Yield each hook that git would run, with a mark that changes with it. "" stands for ``hooks`` if that is no folder."""
     try:
         hooks = os.open("hooks", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class GuardedSandbox:
-    """Keeps a GitGuard over the writable ``folders`` of a sandbox. Safe for use from several threads; its methods may block."""
+    """Runs a GitGuard for the writable ``folders`` of a sandbox. Safe for use from several threads; its methods may block."""
 
     def __init__(self, sandbox: Sandbox, folders: Sequence[str]) -> None:
         self._sandbox = sandbox

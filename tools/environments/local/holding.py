@@ -1,4 +1,4 @@
-"""Detect which sandbox mode this machine supports, why no stronger one, and how to get it."""
+"""Detect which sandbox mode this machine supports, why it supports no stronger one, and how to change that."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _ASK_VERSION = 1
 _BENEATH = 1
 _WRITES_FILE, _READS_FILE, _READS_FOLDER, _EXECUTES = 2, 4, 8, 1
 _BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
-"""All file rights that a version of Landlock knows."""
+"""All file rights that each version of Landlock knows."""
 _LATEST = (1 << 16) - 1
 _OF_FILES = _EXECUTES | _WRITES_FILE | _READS_FILE | 1 << 14 | 1 << 15
 _SET_NO_NEW_PRIVS, _SET_SECCOMP = 38, 22

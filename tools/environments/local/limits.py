@@ -64,7 +64,7 @@ watch, forget = _watch.add, _watch.remove
 
 
 def usage(proc: str) -> tuple[int, int]:
-    """Return the number of threads and the bytes of memory of all processes in a /proc."""
+    """Return the number of threads and the bytes of memory of all processes in ``proc``, a /proc folder; 0 if it is gone."""
     threads = pages = 0
     with contextlib.suppress(OSError):  # the sandbox has ended
         for name in os.listdir(proc):  # noqa: PTH208 - only names are needed, once a second

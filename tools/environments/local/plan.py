@@ -26,7 +26,7 @@ _START = "import sys; sys.path.append(sys.argv.pop(1)); import _launch; sys.exit
 """Program that runs the launcher. The launcher is imported, because Python caches compiled modules but not programs."""
 _FOLDER = str(Path(__file__).parent)
 INNER = "/dev/.toolcrib"
-"""Path in the sandbox of the folder for communication with its shells. Commands neither list nor clean it."""
+"""Path in the sandbox of the folder for communication with its shells. Commands that list or clean folders do not look there."""
 _TEMPORARY = ("/tmp", "/run", "/var/run", "/var/tmp")  # noqa: S108 - in the sandbox
 """Folders for files that are deleted with the sandbox."""
 MASKED = (
@@ -62,8 +62,8 @@ class SandboxPlan:
     """The requested sandbox. Paths are absolute, with links resolved.
 
     ``writable``: folders. ``masked``: files and folders that are empty. ``closed``: files and folders that are read-only
-    everywhere. ``links`` lead to masked paths. ``caches``: folders with a private copy that the sandbox changes; ``private`` is
-    the folder of the copies. ``blanked``: files that the sandbox sees without passwords.
+    everywhere. ``links``: symbolic links to masked paths. ``caches``: folders that the sandbox changes only in private copies;
+    ``private`` is the folder of the copies. ``blanked``: files that the sandbox sees without passwords.
 
     ``network``: use this machine's network. ``hosts``: use a separate network and a guard outside that allows hosts.
     ``memory`` is in bytes; 0 means no limit.
@@ -196,7 +196,7 @@ class SandboxPlan:
         return replace(self, private=private, blanked=tuple(blanked))
 
     def clean(self) -> None:
-        """Delete the private copies of caches."""
+        """Delete the folder of private copies."""
         if self.private:
             for number in range(len(self.caches)):
                 with contextlib.suppress(OSError):  # the kernel created none
@@ -297,13 +297,13 @@ def _shared(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 @functools.lru_cache(16)
 def _temporary(writable: Sequence[str], chosen: str) -> tuple[str, ...]:
-    # Other sessions keep output and their shells' folders in TMPDIR, which is ``chosen``.
+    # TMPDIR (``chosen``) is replaced too, because other sessions keep output and their shells' folders there.
     folders = {os.path.realpath(path) for path in (*_TEMPORARY, chosen)} - {"/", *writable}
     return tuple(sorted({*folders, "/dev/shm"}))  # noqa: S108 - as above
 
 
 def outermost(paths: Iterable[str]) -> list[str]:
-    """Return the paths without those inside others: an empty folder has nothing to mask."""
+    """Return the paths without those inside others, sorted: what applies to a folder applies to all in it."""
     kept: list[str] = []
     for path in sorted(set(paths)):
         if not any(is_within(path, folder) for folder in kept):
@@ -333,7 +333,7 @@ def working_folder(path: str) -> str:
 
 
 def existing_folder(path: str, what: str) -> str:
-    """Return the folder with links resolved. Raises EnvironmentFailed if it is missing or is /."""
+    """Return the folder with links resolved. Raises EnvironmentFailed if it is missing, is / or belongs to all programs."""
     found = os.path.realpath(with_home(path))
     if not Path(found).is_dir():
         wrong = "is not a folder: choose one" if Path(found).exists() else "does not exist: create it or choose another"

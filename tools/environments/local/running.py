@@ -1,4 +1,4 @@
-"""A running command: read its output, and end it on its own, at its time limit or on an interrupt."""
+"""A running command: read its output, wait until it ends, and end it at its time limit or on an interrupt."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _LOOK = 0.01
 class RunningCommand:
     """A running command. It belongs to the event loop that created it; only ``interrupt`` may be called from other threads.
 
-    It takes over ``pipes``: read ends by stream name. Afterwards ``pipes`` has only pipes that background processes hold open;
-    the others are closed.
+    It takes over ``pipes``: read ends by stream name. After ``finish``, ``pipes`` has only pipes that background processes hold
+    open; the others are closed.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], pipes: dict[str, int], output: Output) -> None:
@@ -58,8 +58,8 @@ class RunningCommand:
     # -- until the end -------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Wait until the command has ended; after ``limit`` seconds or an interrupt, end it. If cancelled, end its processes
-        first.
+        """Wait until the command has ended; after ``limit`` seconds or an interrupt, end it. If this wait is cancelled, end
+        the command's processes first.
         """
         try:
             await self._until_done(None if limit is None else self._loop.time() + limit)
@@ -119,7 +119,7 @@ class RunningCommand:
             self._waiter.wake()
 
     def _kill(self) -> None:
-        """Kill all processes of the command, and return when they are dead."""
+        """Kill all processes of the command, and wait up to two seconds until they are dead."""
         session = self._process.pid
         with self._lock:
             if self._process.poll() is None:
@@ -179,14 +179,14 @@ class RunningCommand:
         return True
 
     def _drain(self) -> None:
-        """Read what the pipes hold. Limited in time, because an escaped writer may never stop."""
+        """Read what the pipes hold. Stop after a moment: a process that escaped may write forever."""
         stop = time.monotonic() + _LINGER
         for name, fd in list(self.pipes.items()):
             while self._read(name, fd) and time.monotonic() < stop:
                 pass
 
     def _release(self) -> None:
-        """Detach from the loop. A command that still runs here was cancelled twice, or its loop is about to close."""
+        """Detach from the loop. Kill a command that still runs: it was cancelled twice, or its loop is about to close."""
         if not self.exited:
             self._kill()
         for fd in self.pipes.values():

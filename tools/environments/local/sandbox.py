@@ -1,4 +1,4 @@
-"""Sandbox on this machine: a process that keeps its namespaces, and starts the shells in it."""
+"""Sandbox on this machine: a process that keeps its namespaces and starts shells in them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Sandbox:
     # -- files ---------------------------------------------------------------------------------------------------
 
     def view(self) -> str:
-        """Return a path to the root folder as its commands see it. Raises EnvironmentFailed."""
+        """Return the path of the sandbox's root folder, and start the sandbox if needed. Raises EnvironmentFailed."""
         with self._lock:
             self._running()
             return f"/proc/{self._keeper}/root"
@@ -172,7 +172,7 @@ class Sandbox:
                 if self._process is None or not self._lives():
                     self._forget()
                     return True
-                if not children(self._keeper) and children(self._first) == [self._keeper]:  # daemons become its children
+                if not children(self._keeper) and children(self._first) == [self._keeper]:  # also no daemons
                     return self._end_empty()
             time.sleep(0.002)  # the keeper has not reaped an ended shell yet, or another shell has started
         return False
@@ -236,7 +236,7 @@ class Sandbox:
                 return
             threads, memory = usage(f"/proc/{self._keeper}/root/proc")
             most, why = self._plan.processes, ""
-            if most and threads >= most - max(4, most // 50):  # its proxy's processes count, but are not in its /proc
+            if most and threads >= most - max(4, most // 50):  # the network's inner program counts too, but is not in this /proc
                 why = f"limit of {most} processes (sandbox.processes)"
             elif self._plan.memory and memory > self._plan.memory:
                 why = f"limit of {self._plan.memory >> 20} MB of memory (sandbox.memory_mb)"
@@ -248,7 +248,7 @@ class Sandbox:
             self._lock.release()
 
     def why_ended(self) -> str:
-        """Return why the sandbox was ended since the last call (a limit), or ""."""
+        """Return a sentence about the limit that ended the sandbox since the last call; "" if none did."""
         why, self._why_ended = self._why_ended, ""
         return why
 
@@ -340,7 +340,7 @@ class Sandbox:
         ours, self._line = self._line, None
         try:
             self._reach.join_at(ours, pid)
-            if not self._lives():  # its number may be another process's by now
+            if not self._lives():
                 raise EnvironmentFailed("the sandbox ended while it was starting: call again to start another")
         except EnvironmentFailed:
             self._forget()
@@ -385,7 +385,7 @@ class Sandbox:
 
 
 def _read_start(fd: int) -> list[bytes]:
-    """Return what the launcher and the keeper print, in any order: a number and "ready". Return [] if one of them does not."""
+    """Return what the launcher and the keeper print, in any order: a number and "ready". Return [] if one is missing."""
     said = b""
     give_up = time.monotonic() + _START_LIMIT
     while is_readable(fd, max(0.0, give_up - time.monotonic())) and (chunk := os.read(fd, 4096)):

@@ -22,8 +22,8 @@ _NS_GET_PARENT = 0xB702
 class SandboxedShell:
     """A shell in the sandbox, and the ``wrapper`` that started it and reports its status. Both started in ``folder``.
 
-    Numbers of its session are only valid in the sandbox's process namespace; outside they may belong to other processes.
-    Raises OSError if it is gone or is not that shell.
+    The number of its session may be reused outside the sandbox, so only processes in the sandbox count as its members. Raises
+    OSError if the shell is gone, or if ``pid`` is not the shell.
     """
 
     def __init__(self, pid: int, wrapper: int, folder: str) -> None:
@@ -73,12 +73,12 @@ class SandboxedShell:
                 signal.pidfd_send_signal(self._pidfd, number)
 
     def reap(self) -> None:
-        """Do nothing: the sandbox reaps it."""
+        """Do nothing: the sandbox reaps the shell."""
 
     def _said(self) -> int:
         """Return the status that the wrapper wrote before it ended, or that of SIGKILL if it wrote none."""
         is_readable(self._wrapper, _STATUS_LIMIT)
-        with contextlib.suppress(OSError, ValueError):  # the file is missing
+        with contextlib.suppress(OSError, ValueError):  # the file is missing, or has no number
             # Commands can reach the file, so it may contain anything.
             fd = os.open(self._status, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
@@ -100,7 +100,7 @@ class SandboxedShell:
 
 
 def is_in(pid: int, folder: str) -> bool:
-    """Return True if ``folder`` is the process's working folder. The two sides may use different paths for it."""
+    """Return True if ``folder`` is the process's working folder. The sandbox may see it at another path."""
     try:
         return os.path.samestat(os.stat(f"/proc/{pid}/cwd"), os.stat(folder))  # noqa: PTH116 - every half millisecond
     except OSError:

@@ -22,7 +22,7 @@ _USER_ID, _GROUP_ID, _DEVICE = 0o4000, 0o2000, 0o020000
 _INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX, which type into a terminal."""
 _FAMILIES = (1, 2, 10, 16)
-"""Sockets of UNIX, INET, INET6 and NETLINK. Others leave the network's namespace, or are seldom used."""
+"""Allowed kinds of sockets: UNIX, INET, INET6 and NETLINK. Others reach beyond the network namespace, or are seldom used."""
 
 _REFUSED = {
     "mount": (165, 40),
@@ -61,7 +61,7 @@ _Row = tuple[tuple[int, int], tuple[tuple[int, int], ...]]
 
 
 def _refused_with() -> list[_Row]:
-    """Return calls that are refused if each of these arguments, counted from 0, has one of these bits.
+    """Return calls that are refused if each listed argument, counted from 0, has at least one of its listed bits.
 
     An ordinary user may set setgid on existing files, because git sets it on folders of shared repositories.
     """
@@ -122,7 +122,7 @@ def _line(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 def _of_call(number: int, lines: list[bytes]) -> list[bytes]:
-    """Return instructions for one call. They end in a return, so the number stays loaded for the next call."""
+    """Return instructions for one call, which end in a return. For other calls they are skipped: the number stays loaded."""
     return [_line(_EQUAL, number, 0, len(lines)), *lines]
 
 

@@ -72,9 +72,9 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
 async def aside_within(
     most: float, link: Link, work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs
 ) -> Result:
-    """Run the link's ``work`` aside for ``most`` seconds, or what the current call has left.
+    """Run the link's ``work`` in its own thread, at most for ``most`` seconds or the time that the current call has left.
 
-    Raises EnvironmentFailed after that.
+    Raises EnvironmentFailed if the work takes longer.
     """
     seconds = seconds_left(most)
     timer = asyncio.timeout(seconds)
@@ -90,7 +90,7 @@ async def aside_within(
 
 
 async def why_lost(link: Link) -> str:
-    """Return ``Link.diagnose``, or "" if it takes longer than the current call has left."""
+    """Return the result of ``Link.diagnose``; "" if that takes ten seconds, or longer than the current call has left."""
     try:
         return await aside_within(_DIAGNOSIS, link, link.diagnose)
     except EnvironmentFailed:

@@ -1,4 +1,4 @@
-"""A command in a remote shell: read its output, and end it on its own, at its time limit or on an interrupt."""
+"""A command in a remote shell: read its output, wait until it ends, and end it at its time limit or on an interrupt."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TRIES = 20
 _BEGIN = 5.0
 """Maximum seconds to wait for the start of a command that must be ended."""
 _UNHEARD = 1.0
-"""Seconds of that wait after which to check whether anything runs in the backend at all."""
+"""Seconds of the wait for the start after which to check whether anything runs in the backend at all."""
 _FAIR, _BEGIN_MOST = 10, 20.0
 """Minimum attempts of a script that ends a command, even if each takes long, and the maximum seconds for them."""
 
@@ -60,7 +60,7 @@ class RemoteCommand:
         self.waited = False
         """True if the shell was ended because it waited for its own replaced files before it read this command."""
         self.simple = False
-        """True if no trap can run when the shell is interrupted: programs that it starts afterwards are not cleanup."""
+        """True if no trap can run when the shell is interrupted, so that programs which it starts afterwards are no cleanup."""
         self.exchange = Exchange(lambda data: output.take("stdout", data), lambda data: output.take("stderr", data))
         self._keeper = keeper
         self._beside = beside
@@ -89,8 +89,9 @@ class RemoteCommand:
     # -- until the end -------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Wait until the command has ended; after ``limit`` seconds or an interrupt, end it. If cancelled, end it. Raises
-        ChannelLost.
+        """Wait until the command has ended. End it after ``limit`` seconds, on an interrupt, or if this wait is cancelled.
+
+        Raises ChannelLost.
         """
         with self._keeper.listening():
             try:
@@ -134,7 +135,7 @@ class RemoteCommand:
         """Return True if the shell has run all its input and reported nothing: no report can follow.
 
         A line may still be on its way to the shell, so the shell is watched for a while. Before the command has started, that
-        line may be long, and the answer is False.
+        line may be long, so the result is False.
         """
         before = b""
         for _ in range(_LOOKS if self.exchange.begun else 0):
@@ -160,7 +161,7 @@ class RemoteCommand:
         """Return True if the shell ended after it read the line that asks for the command's end, so no answer follows."""
         if self._asked or not self.shell_pid or not await self._look(frame.gone(self.shell_pid)):
             return False
-        await self._keeper.next(self._loop.time() + _WATCH)  # otherwise its keeper answers soon
+        await self._keeper.next(self._loop.time() + _WATCH)  # if its keeper has answered, the answer arrives soon
         self._asked = not self._keeper.pump(self.exchange)
         return self._asked
 
@@ -186,14 +187,14 @@ class RemoteCommand:
         try:
             answer, self._silent = await self._beside(script), None
             return answer.out
-        except ChannelLost as error:  # if the command's own channel is lost, it reports that itself
+        except ChannelLost as error:  # if the command's own channel is lost, that channel reports it
             self._silent = error if isinstance(error, Halted) else None
             return b""
 
     async def _do(self, script: str) -> ScriptResult:
         """Run a script that ends a command. Raises ChannelLost.
 
-        A host with too many processes, often those to end, may fail to start another one now and succeed a moment later.
+        A host with too many processes, often the very ones to end, may fail to start another one now and succeed a moment later.
         """
         begun, tries = self._loop.time(), 0
         while True:
@@ -273,7 +274,7 @@ class RemoteCommand:
         raise AssertionError("unreachable")
 
     async def _pause(self, seconds: float) -> None:
-        """Wait until the end of the frame arrives, or some time has passed."""
+        """Wait for ``seconds``, or until the report of the command's end arrives."""
         again = self._loop.time() + seconds
         if self.exchange.done:
             await asyncio.sleep(seconds / 4)
@@ -289,7 +290,7 @@ class RemoteCommand:
         return self.simple and now is not None and at_first is not None and now.times - at_first.times >= _BUSY
 
     def _is_in_vain(self, number: int, now: dict[int, processes.Doing], before: dict[int, processes.Doing], long: float) -> bool:
-        """Return True if all remaining processes ignore the signal or, if the user waits, have been idle for a while.
+        """Return True if all remaining processes ignore the signal or, after an interrupt, have been idle for a while.
 
         A program that cleans up gets time; one that caught the signal and kept waiting does not.
         """

@@ -23,14 +23,14 @@ from tools.environments.remote.shell_channel import ARGV, ChannelLost, Halted, K
 from tools.environments.shell.driver import quote
 
 _GREET_LIMIT = 45.0
-"""Seconds for a new shell's first answer. A restarted engine may need 30 before it runs anything in a container it was using."""
+"""Seconds for a new shell's first answer. A restarted engine may need 30 before it runs anything in a used container."""
 _SCRIPT_LIMIT = 20.0
 _OPEN_LIMIT = 120.0
 """Seconds to create a container, or to make a connection. The backends have shorter limits for each step."""
 _UNHEARD = 1.5
 """Seconds between two checks whether anything runs in the backend at all."""
 _UNANSWERED = 3
-"""Number of failed checks in a row that end the attempt. Some fail too if an engine starts many containers at once."""
+"""Number of failed checks in a row that end the attempt. Single checks also fail if an engine starts many containers at once."""
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL."""
@@ -49,7 +49,7 @@ class NoBash(EnvironmentFailed):
 
 
 class Keepers:
-    """Keepers of one environment. Safe to use from several threads and event loops at once.
+    """The keepers (see shell_channel) of one environment. Safe to use from several threads and event loops at once.
 
     ``root`` is toolcrib's private folder on the far side.
     """
@@ -81,7 +81,7 @@ class Keepers:
             await asyncio.sleep(0.005)
 
     async def release_idle(self, may: Callable[[Keeper], Awaitable[bool]], give_back: Callable[[], Awaitable[bool]]) -> bool:
-        """Close all channels, remove the private folder and close the connection, if ``may`` and then ``give_back`` agree.
+        """Close all channels, remove the private folder and close the connection, if ``may`` and then ``give_back`` return True.
 
         No call starts while ``give_back`` runs. Raises ChannelLost, EnvironmentFailed.
         """
@@ -318,7 +318,7 @@ class Keepers:
 
 
 class _IdleReader:
-    """A thread that reads from unused channels. Unread log output would block a server."""
+    """A thread that reads from unused channels. A background server would block if its output stayed unread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -303,7 +303,7 @@ class RemoteEnvironment(RemoteState):
             self._cwd = shell.cwd
 
     async def _retire(self, shell: RemoteShell) -> None:
-        """End a copy of the shell and return its keeper."""
+        """End a copy of the shell, and give its keeper back to the pool."""
         if not shell.keeper.lost and shell.alive and not await shell.end(_CLOSE_GRACE):
             shell.keeper.close()
         self._keepers.give_back(shell.keeper)

@@ -1,4 +1,4 @@
-"""Remote files, through small sh scripts that open the file that was judged.
+"""Read and change remote files by small sh scripts that only open the file that was judged.
 
 The scripts enter folders without following links, and refuse a link in place of the file.
 """
@@ -90,7 +90,8 @@ if [ -n "$3" ]; then head -c "$3" <&3; else cat <&3; fi
 """
 )
 # A lost connection looks like the end of the input: the size shows whether all data has arrived. A file with other names (hard
-# links) is written in place, through a descriptor that is verified to be of that file. The script prints words of _LOST.
+# links) is written in place, through a descriptor that is verified to be of that file. The script prints a word
+# of _LOST for each part of the metadata that was lost.
 _WRITE = (
     "CREATE=1\n"
     + _ENTER
@@ -254,7 +255,7 @@ class RemoteFiles:
             raise EnvironmentFailed(f"the command's input can't be written to {path}, so it was not run: {why}")
 
     async def _send(self, text: str, args: Sequence[str], data: bytes, known: str) -> ScriptResult:
-        """Run a script. If the call is cancelled, the script takes no effect afterwards: it could overwrite a later write.
+        """Run a script. If the call is cancelled, it takes no effect afterwards, because it could overwrite a later write.
 
         Raises EnvironmentFailed.
         """

@@ -56,7 +56,7 @@ def finish(nonce: str, then: str = "", *, sure: str = "") -> str:
 
 
 def idle(pid: int) -> str:
-    """Return a script that prints something if that shell is between two commands, the same each time while it is idle."""
+    """Return a script that prints something if that shell is between two commands; the same text as long as it stays idle."""
     return (
         f"[ -e /proc/{pid}/fd/{OUT} ] && {{ IFS= read -rd '' _l </proc/{pid}/stat; set -- ${{_l##*) }}; "
         'case $1 in [SI]) echo "$1 ${12} ${13}" ;; esac; } 2>/dev/null'

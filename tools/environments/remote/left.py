@@ -54,7 +54,7 @@ rm -rf -- "$_f"
 
 
 def record(folder: str, pid: int | str) -> str:
-    """Return a script that records the session of that process as toolcrib's."""
+    """Return a script that records the session of the process ``pid`` as toolcrib's."""
     return _RECORD.replace("PID", str(pid)).replace("FOLDER", folder)
 
 

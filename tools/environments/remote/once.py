@@ -16,8 +16,8 @@ _STALL = 60.0
 _UNHEARD = 1.5
 """Seconds without a byte after which to check whether anything runs in the backend at all."""
 _LOOK = 0.005
-# The script reads a line first, so that no output comes before we listen. Its first line ends foreign output, such as a greeting
-# of the account's .bashrc; its last line shows that it ran to its end.
+# The script reads a line first, so that no output comes before we listen. The first line that it prints ends foreign output, such
+# as a greeting of the account's .bashrc; the last line shows that the script ran to its end.
 _AROUND = (
     'IFS= read -r _go; for _to in 1 2; do printf "\\n{first}\\n" >&$_to; done; (\n{text}\n); set -- $?; '
     'for _to in 1 2; do printf "\\n{last} %s\\n" $1 >&$_to; done'
@@ -84,7 +84,7 @@ def _need_running(link: Link) -> None:
 
 
 def _send(channel: Channel, left: list[memoryview]) -> int:
-    """Send some of the remaining data, and close the input after it. Return the number of bytes."""
+    """Send some of the remaining data, and close the input after the last of it. Return the number of bytes."""
     taken = channel.write(left[0][:_PIECE])
     left[0] = left[0][taken:]
     if not left[0]:
@@ -95,6 +95,6 @@ def _send(channel: Channel, left: list[memoryview]) -> int:
 
 
 def _between(said: bytearray, begin: bytes, end: bytes) -> tuple[bytes, bytes]:
-    """Return the data between the marks, and the data after the last."""
+    """Return the data between the two marks, and the data after the second."""
     start, stop = said.find(begin) + len(begin), said.rfind(end)
     return bytes(memoryview(said)[start:stop]), bytes(said[stop + len(end) :])

@@ -99,7 +99,7 @@ class RemoteOneShot:
             ended_in = (await self.beside(f"cat {name}.cwd; rm -f {name}.*")).out.decode("utf-8", "surrogateescape")[:-1] or cwd
         except ChannelLost as error:
             known = "the command may have run, and may still be running; it was not retried"
-            raise EnvironmentFailed(f"{self._link.where} broke: {await why_lost(self._link) or error}; {known}") from error
+            raise EnvironmentFailed(f"{self._link.where} was lost: {await why_lost(self._link) or error}; {known}") from error
         finally:
             kept = output.finish()
         if not running.exchange.begun:
@@ -213,7 +213,7 @@ class _Running:
             await self.keeper.next(deadline)
 
     async def _end(self) -> None:
-        """Send INT, TERM and KILL, each only while a process lives; the last also to the waiting shell."""
+        """Send INT, TERM and KILL, each only while a process lives, to the command but not to the shell that waits for it."""
         give_up = self._loop.time() + _CLOSE_LIMIT
         while not self.keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
             await self.keeper.next(give_up)

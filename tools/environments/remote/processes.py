@@ -21,7 +21,7 @@ for _f in /proc/[0-9]*/stat; do
 done 2>/dev/null
 """
 _YOUNG = 3
-"""Generous number of clock ticks between a fork and its exec."""
+"""Maximum clock ticks between a fork and its exec, generously estimated."""
 _TICKS = 100
 """Clock ticks per second in /proc, on every Linux."""
 
@@ -105,7 +105,7 @@ def freeze(group: int) -> str:
 
 
 def thaw(group: int) -> str:
-    """Return the script that continues a stopped group at once: the kernel hangs up stopped members of an ended leader."""
+    """Return the script that continues a stopped group. If the leader ends first, the kernel sends SIGHUP to stopped members."""
     return f"kill -CONT -- -{group} 2>/dev/null\n"
 
 

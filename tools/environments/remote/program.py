@@ -38,7 +38,7 @@ _LAST = 2.0
 class ExecProgram(ABC):
     """Base class of backends whose commands are started by a program, such as ``podman exec``, ``nsenter`` or ``chroot``.
 
-    ``open_program`` makes an environment of it. A subclass defines ``argv``, and ``start``, ``is_running`` and ``stop`` if
+    ``open_program`` makes an environment from it. A subclass defines ``argv``, and ``start``, ``is_running`` and ``stop`` if
     something must run before commands can. All commands must see the same processes, files and network, so ``argv`` enters what
     ``start`` made, and makes nothing itself.
 
@@ -89,7 +89,7 @@ class ExecProgram(ABC):
 
 
 def open_program(program: ExecProgram, cwd: str, *, env: Mapping[str, str] | None = None) -> Environment:
-    """Open an environment whose commands the program starts. ``cwd`` is the folder there, ``env`` adds variables for commands.
+    """Open an environment whose commands the program starts. ``cwd`` is the start folder there; ``env`` adds variables.
 
     Commands are read by a persistent bash there, as in every backend: time limits, interrupts, bounded output, background
     processes and restored state need no code in the subclass. Files are read and written as commands see them. If the program

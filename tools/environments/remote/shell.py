@@ -67,7 +67,7 @@ class RemoteShell:
     def start(self, state: ShellSnapshot | None, env: Mapping[str, str], cwd: str) -> None:
         """Start the shell with the next command, unless it lives. It gets ``state``, or without one the variables of ``env``."""
         if not self.alive:
-            self._before = self._runs = self._ended = self._told  # a later command may report nothing: it has the known state
+            self._before = self._runs = self._ended = self._told  # the new shell begins with the known state
             restore = driver.exports(env) if state is None else state.restore()
             self._first_lines = frame.start(self.keeper.pid, self.folder, cwd, restore, bare=state is not None)
             self.alive, self.cwd, self._called = True, cwd, os.fsencode(cwd)

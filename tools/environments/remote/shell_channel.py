@@ -25,7 +25,7 @@ _UNHEARD = 1.5
 
 
 class ChannelLost(Exception):
-    """A channel ended or broke, or did not answer in time. The text gives the known facts."""
+    """A channel ended or was lost, or did not answer in time. The text gives the known facts."""
 
 
 class Halted(ChannelLost):
@@ -46,7 +46,7 @@ class ScriptResult:
 
 
 class Exchange:
-    """Text that is sent with two nonces, and the output between them."""
+    """One exchange with a shell: a text sent with two nonces, and the output between the frames of these nonces."""
 
     def __init__(self, out: Callable[[bytes], None], err: Callable[[bytes], None]) -> None:
         self.first, self.last = secrets.token_hex(16), secrets.token_hex(16)
@@ -65,9 +65,9 @@ class Exchange:
 
 
 class Keeper:
-    """Keeper of a channel, used by one call at a time. ``halted``: see Link.
+    """A bash on the far side that runs toolcrib's scripts, and its channel. Used by one call at a time. ``halted``: see Link.
 
-    ``pid`` and ``session`` are its numbers on the far side, after ``greet``.
+    ``pid`` and ``session`` are the numbers of the bash on the far side, after ``greet``.
     """
 
     def __init__(self, channel: Channel, halted: Callable[[], str] = lambda: "") -> None:
@@ -93,8 +93,8 @@ class Keeper:
         return ScriptResult(answer.status, rest, answer.err)
 
     async def run(self, text: str, *, limit: float, out: Callable[[bytes], None] | None = None) -> ScriptResult:
-        """Run a script in the keeper itself. ``limit``: seconds without a byte, or what the current call has left. Raises
-        ChannelLost.
+        """Run a script in the keeper itself. ``limit``: maximum seconds without a byte, at most what the current call
+        has left. Raises ChannelLost.
         """
         limit = seconds_left(limit)
         parts: list[bytes] = []

@@ -186,11 +186,11 @@ class RemoteState(RemoteFiles):
         for _ in range(_LOOKS if shell is not None else 0):
             if not (await keeper.run(frame.beyond(pid), limit=_LIMIT)).out:
                 return True
-            await asyncio.sleep(_PAUSE)  # right after a command it may still restore its own files
+            await asyncio.sleep(_PAUSE)  # right after a command the shell may still restore its own descriptors
         return shell is None
 
     async def _give_shell_back(self) -> bool:
-        """End the shell while no call runs. Return False if a call has just started."""
+        """End the shell while no call runs. Return False if a call has just started, or the shell's state was not fetched."""
         with self._lock:
             shell = self._shell
             if self._inside or self._spawned or (shell is not None and shell.owes):

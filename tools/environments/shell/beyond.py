@@ -1,4 +1,4 @@
-"""Shell state beyond its snapshot: open files, which no other shell can restore, and limits, which one can."""
+"""Shell state beyond its snapshot: open files, which no other shell can restore, and limits, which another shell can."""
 
 from __future__ import annotations
 

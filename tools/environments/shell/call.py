@@ -1,4 +1,4 @@
-"""A command in a persistent shell: read its output, and end it on its own, at its time limit or on an interrupt."""
+"""A command in a persistent shell: read its output, and end it, without its shell, at its time limit or on an interrupt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOOK = 0.01
 _AT_ONCE = 0.003
 """Seconds to wait without the event loop if the last command was quick: starting a watch in the loop takes longer."""
 _GLANCE = 0.0002
-"""Seconds to wait without the event loop in other cases, because nothing else in the loop runs meanwhile."""
+"""The same in other cases: short, because nothing else in the loop runs meanwhile."""
 _TELLING = 0.3
 """Maximum seconds to wait until the shell has started a command that must be ended."""
 _WATCH = 0.25
@@ -38,8 +38,8 @@ _WATCH = 0.25
 class ShellCommand:
     """A running command. It belongs to the event loop that created it; only ``interrupt`` may be called from other threads.
 
-    ``begun``: its start; earlier processes in the shell's session are not its own. ``traps``: returns True if an interrupt may
-    make the command do something. ``lost``: the shell ran it and then did not answer.
+    ``begun``: its start; earlier processes in the shell's session are not its own. ``traps``: returns True if the command may
+    have set traps, so that a signal may start work. ``lost``: the shell ran it and then did not answer.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class ShellCommand:
     # -- until the end -------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Wait until the command has ended; after ``limit`` seconds or an interrupt, end it. If cancelled, end its processes
-        first.
+        """Wait until the command has ended; after ``limit`` seconds or an interrupt, end it. If this wait is cancelled, end the
+        command's processes first.
         """
         begin = time.perf_counter()
         try:
@@ -171,7 +171,7 @@ class ShellCommand:
             kill_session(self._shell.process)
 
     def interrupt_now(self) -> None:
-        """Interrupt the command before ``finish``, in the loop's own thread."""
+        """Interrupt the command, before or during ``finish``. Must be called in the loop's own thread."""
         if self.ended == "exited":
             self.ended = "interrupted"
             self._waiter.wake()
@@ -229,7 +229,7 @@ class ShellCommand:
         return len(chunk)
 
     def _drain(self) -> None:
-        """Read what the FIFOs hold, however long it takes, but no more: an escaped writer may never stop."""
+        """Read what the FIFOs hold, however long it takes, but no more: a process that escaped may write forever."""
         for name in STREAMS:
             if read := self._read(name):
                 left = self._shell.folder.room(name) - read

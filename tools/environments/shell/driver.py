@@ -75,15 +75,15 @@ def at_exit(inner: str, mark: str) -> str:
 _ROOM = "<&1<&1<&1"
 """Redirections that, with the one to ``s``, need as many descriptors as a command's.
 
-If there is no room for those any more (``ulimit -n``), the previous command gets no answer and the shell is replaced. Otherwise
-commands would not run, and would look like failed ones.
+If a command has lowered the limit of open files (``ulimit -n``) too far for them, its end is not reported and the shell is
+replaced. Otherwise later commands would not run, and would look like failed ones.
 """
 FRESH = "\\builtin unset -v OLDPWD;\\builtin declare -x OLDPWD"
 """Gives OLDPWD the value that it has in a new bash, although the shell enters its first folder from another one."""
 
 
 def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
-    """Return the first lines. The state is restored from the file ``r``, and from ``t`` if there is a ``last``.
+    """Return the first lines. The state is restored from the file ``r``; if ``last``, an EXIT trap is set from ``t``.
 
     If ``cwd`` does not exist, the shell reports that and ends.
     """
@@ -100,8 +100,8 @@ def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
 def speak(inner: str) -> str:
     """Return the command that opens ``s`` for the driver's reports, so that no path is read and opened for each.
 
-    Programs do not inherit the descriptor, because bash moves it aside while a command runs. After a command that may use its
-    descriptors otherwise, this is sent again, and the report of the state does not rely on it.
+    Programs do not inherit the descriptor, because bash moves it aside while a command runs. After a command that may have
+    redirected the shell itself, this is sent again, and the report of the state does not rely on it.
     """
     # bash would end if ``exec`` found no file.
     return f"[[ -p {inner}/s ]] && \\exec >{inner}/s"

@@ -129,7 +129,8 @@ class Folder:
     def is_whole(self) -> bool:
         """Return True if the folder exists and its FIFOs were not replaced.
 
-        A command may remove it (``rm -rf`` in a temporary folder). The shell would write to a FIFO that replaced one of these.
+        A command may remove it (``rm -rf`` in a temporary folder), or replace one of its FIFOs: the shell would write to the new
+        FIFO.
         """
         try:
             return all(_identity(os.stat(name, dir_fd=self._fd, follow_symlinks=False)) == self._own[name] for name in _FIFOS)
@@ -137,7 +138,7 @@ class Folder:
             return False
 
     def release(self) -> None:
-        """Unblock a shell that waits for a reader or for room in a FIFO that replaced one of these. The data is lost."""
+        """Unblock a shell that waits for a reader or for room in a FIFO that replaced one of the folder's. The data is lost."""
         for name in _FIFOS:
             with contextlib.suppress(OSError):  # removed, or not a FIFO: the shell does not wait then
                 found = os.stat(name, dir_fd=self._fd, follow_symlinks=False)

@@ -36,8 +36,8 @@ class ShellProcess(Protocol):
         ...
 
     def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
-        """Return the living processes of the shell's session, including the shell, but never an unrelated process with its
-        number.
+        """Return the living processes of the shell's session, including the shell, but never an unrelated process
+        that has the session's number now.
 
         ``since``: older processes may be left out.
         """
@@ -56,7 +56,7 @@ class ShellProcess(Protocol):
         ...
 
     def reap(self) -> None:
-        """Release the process number. No process of its session is left or needed."""
+        """Release the process number. Call it when no process of the session is left or needed."""
         ...
 
 
@@ -177,7 +177,7 @@ class LocalProcess:
 
 
 class LocalLauncher:
-    """Launcher of shells on this machine, without a sandbox. ``before``: arguments before bash, of a program that executes it."""
+    """Launcher of shells on this machine, without a sandbox. ``before``: a command line that executes bash."""
 
     descriptors = 7
 
@@ -219,7 +219,7 @@ _UNKNOWN = 1
 
 
 def kill_session(process: ShellProcess, patience: float = 2.0) -> None:
-    """Kill all processes of the shell's session, and return when they are dead, so that the caller can rely on it."""
+    """Kill all processes of the shell's session, and wait until they are dead, at most ``patience`` seconds."""
     give_up = time.monotonic() + patience
     while True:
         process.send(signal.SIGKILL)

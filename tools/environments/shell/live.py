@@ -21,7 +21,7 @@ from tools.environments._waiter import Waiter
 _PART = 0.7
 """Share of this process's descriptor limit for shells; connections, files and pipes use the rest."""
 _MOST = 3600
-"""Maximum number of descriptors in any case: each shell is a process, and restoring one takes 10 ms."""
+"""Maximum number of descriptors in any case: each shell is a process, and restoring a suspended one takes only 10 ms."""
 _LEAST = 28
 _WAIT = 30.0
 """Seconds that a call waits for room."""

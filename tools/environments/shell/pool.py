@@ -164,7 +164,7 @@ class ShellPool:
             yield own
 
     def _wants(self, interrupts: int | None = None) -> bool:
-        """Return True unless the pool is closed, or interrupted since it counted ``interrupts``. None ignores interrupts."""
+        """Return True unless the pool is closed, or interrupted since its count was ``interrupts``. None ignores interrupts."""
         return not self._closed and interrupts in (None, self._interrupts)
 
     async def _take(self, cwd: str, own: bool, wanted: Callable[[], bool]) -> _Lease:
@@ -213,7 +213,7 @@ class ShellPool:
             live_shells().used(self)
 
     def busy(self) -> contextlib.AbstractContextManager[None]:
-        """Count a call in the block as running: its shell and the launcher are kept."""
+        """Count the block as a running call, so that the shell and the launcher are kept."""
         with self._lock:
             return self._inside.enter(own=False)
 
@@ -308,7 +308,7 @@ class ShellPool:
         return self._launcher.descriptors
 
     def is_idle(self) -> bool:
-        """True if the pool has an idle shell, or room for one."""
+        """True if the pool has an idle shell, or room reserved for one."""
         return not self._inside and not self._closed and (self._shell is not None or bool(self._launcher.reserved))
 
     async def release_idle(self) -> bool:
@@ -376,7 +376,7 @@ class ShellPool:
         while self._inside and time.monotonic() < give_up:  # noqa: ASYNC110 - the commands may run in event loops of other threads
             await asyncio.sleep(0.01)
         shell, self._shell = self._shell, None
-        with contextlib.suppress(EnvironmentFailed, _NoLongerWanted):  # then its EXIT trap does not run
+        with contextlib.suppress(EnvironmentFailed, _NoLongerWanted):  # its EXIT trap does not run if no shell can start
             shell = await self._new(self.cwd, lambda: True, own=True) if shell is None and self._kept.owes_exit else shell
         if shell is not None:
             self._endings.retire(shell, GRACE)

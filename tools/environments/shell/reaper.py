@@ -43,7 +43,7 @@ class _Ending:
 class Reaper:
     """Thread that waits for shells to end, and kills shells that exceed their grace.
 
-    One scan finds the processes that they left running.
+    After several shells have ended, one scan finds the processes that they left running.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class Endings:
             return list(self._left)
 
     def forget(self) -> None:
-        """Reap the ended shells. No process that they started is left."""
+        """Reap the ended shells. Call it when no process that they started is left."""
         with self._lock:
             left, self._left = self._left, []
         for process in left:
@@ -156,7 +156,7 @@ class Endings:
 
 
 async def end_all(processes: list[ShellProcess]) -> None:
-    """Send SIGTERM, then SIGKILL to all processes of their sessions."""
+    """Send SIGTERM, then SIGKILL to all processes of these shells' sessions."""
     for number, grace in ((signal.SIGTERM, GRACE), (signal.SIGKILL, CLOSE_LIMIT)):
         give_up = time.monotonic() + grace
         told: set[int] = set()

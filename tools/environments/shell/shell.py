@@ -36,7 +36,7 @@ class Shell:
     ``restore`` is the text that restores its state, ``cwd`` its start folder; ``apart``: its state has a DEBUG trap. ``last``:
     text that sets an EXIT trap. ``closed`` is called after this process's side is closed.
 
-    ``snapshot`` is the last complete report, and ``whole`` is True if it is current: a killed shell could not report again.
+    ``snapshot`` is the last complete report. ``whole`` is True if it is current; a killed shell may not have reported again.
     ``is_quick``: its last command ended almost at once.
     """
 
@@ -356,7 +356,7 @@ class Shell:
         return False
 
     def vanish(self, patience: float = 2.0) -> None:
-        """Kill the shell at once, without its EXIT trap. No other process is in its session."""
+        """Kill the shell at once, without its EXIT trap. Call it only if no other process is in its session."""
         give_up = time.monotonic() + patience
         self.process.send(signal.SIGKILL)
         while self.process.exit_code() is None and time.monotonic() < give_up:

@@ -228,7 +228,7 @@ def leaves_all(now: ShellSnapshot | None, command: str) -> bool:
 
 
 def with_status(now: ShellSnapshot | None, status: int, command: str) -> str:
-    """Return the command with ``$?`` set to the last exit code, which commands in between have changed."""
+    """Return the command with ``$?`` set to the last exit code, which toolcrib's own commands in between have changed."""
     if not status or not ("$?" in command or "${?" in command) or (now is not None and now.is_trapped):
         return command
     return f"(\\builtin exit {status}); {command}"

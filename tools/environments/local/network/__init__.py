@@ -17,7 +17,8 @@ While a sandbox is joined, its listening ports are forwarded to this machine's 1
 ``learned_hosts`` has the variables of the user's commands; package managers are run with them.
 
 ``hosts`` decides, ``requests`` reads the proxy's protocols, ``proxy`` answers, ``connections`` and ``mover`` move bytes,
-``inside`` and ``ports`` are the two sides of the namespace, ``learned`` asks package managers for their hosts.
+``inside`` makes sockets in the namespace, ``ports`` forwards ports in both directions, ``learned`` asks package managers for
+their hosts.
 """
 
 from tools.environments.local.network.guard import NetworkGuard

@@ -23,7 +23,7 @@ IDLE = 3600.0
 """Seconds after which an idle connection is closed."""
 _PAUSE = 1.0
 _ROUNDS = 4
-"""Number of reads from one side before others get their turn. A connection often ends right after its data."""
+"""Number of reads from one side before others get their turn. Several, as a connection often ends right after its data."""
 _SPLICE = 1 | 2
 """SPLICE_F_MOVE | SPLICE_F_NONBLOCK."""
 _OPTIONS = (
@@ -181,7 +181,7 @@ class Tunnel:
             if held:
                 self._mover.again(target.fileno(), READ | WRITE | ONCE)
         finally:
-            if held:  # all tunnels share the pipe
+            if held:  # empty the pipe, which all tunnels share
                 self._rests[source] = os.read(out, held)
 
     def _end(self, source: socket.socket, target: socket.socket) -> None:
@@ -203,7 +203,7 @@ class Tunnel:
 
 
 def dial(addresses: Sequence[str], port: int) -> socket.socket:
-    """Return a connection to the first reachable address. Raises the OSError of the last one."""
+    """Return a connection to the first reachable address. Raises the OSError of the last attempt."""
     failed = OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
     for address in addresses:
         try:

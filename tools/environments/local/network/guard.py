@@ -41,7 +41,7 @@ class NetworkGuard:
         self._find = find
         self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
         self.said: Callable[[str], None] = self._notices.append
-        """Gets sentences for the user, in another thread. They are kept for ``notices`` unless it is replaced."""
+        """Gets sentences for the user, in another thread. By default they are kept for ``notices``."""
         self._policy = HostPolicy(allow)
         self._proxy = HostProxy(self._policy, self._own_port)
         self._starting = threading.Lock()
@@ -108,7 +108,7 @@ class NetworkGuard:
             self._offer(port)
 
     def join_new(self, process: subprocess.Popen[bytes]) -> None:
-        """Serve the sandbox that a process makes. Returns once it exists or the process has ended. Raises EnvironmentFailed."""
+        """Serve the sandbox that ``process`` makes. Returns once that exists or ``process`` ended. Raises EnvironmentFailed."""
         own = Path("/proc/self/ns/net").stat().st_ino
         while process.poll() is None:
             if Path(f"/proc/{process.pid}/ns/net").stat().st_ino != own:
@@ -132,7 +132,7 @@ class NetworkGuard:
     def environment(self) -> dict[str, str]:
         """Return the environment variables that direct commands to the proxy.
 
-        ALL_PROXY is the HTTP proxy too: httpx and requests refuse to start with socks5h:// unless a further package is installed.
+        ALL_PROXY names the HTTP proxy too: httpx and requests need another package to accept socks5h://.
         """
         proxy = f"http://127.0.0.1:{_inner.PROXY_PORT}"
         values = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": ""}

@@ -17,7 +17,7 @@ from toolcrib.contract.regex import Regex
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 LOOPBACK = "localhost"
-"""Name of this machine's loopback addresses, and of all others that reach this machine. They are allowed port by port."""
+"""Name of this machine's loopback addresses, and of all other addresses of this machine. They are allowed port by port."""
 _NAME = Regex(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")
 _NUMERIC = Regex(r"(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){0,3}")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -57,7 +57,7 @@ class HostPolicy:
         self._denied: deque[DeniedHost] = deque(maxlen=_KEPT)
         self._own: dict[str, frozenset[Address] | None] = {}
         self.learn: Callable[[], None] | None = None
-        """Begins to add the hosts of package managers. It is called once, for the first host that nothing else allows."""
+        """Begins to add the hosts of package managers. It is called once, for the first host that no rule allows."""
         self.learned = threading.Event()
         """Set when all these hosts were added; connections to unknown hosts wait for that."""
         self.learned.set()
@@ -68,8 +68,8 @@ class HostPolicy:
             self._rules = self._rules + Counter([parse_rule(rule)])
 
     def allow_own(self, rule: str) -> None:
-        """Add a rule for a host in the user's own configuration. The private addresses that its name resolves to first are
-        allowed too.
+        """Add a rule for a host in the user's own configuration. The private addresses that its name has at its first
+        lookup are allowed too.
         """
         self.allow(rule)
         self._own.setdefault(parse_rule(rule)[0], None)
@@ -118,7 +118,7 @@ class HostPolicy:
         found = _resolve(name, port)
         private = {each for each in found if not each.is_global or each.is_multicast or _is_this_machine(each)}
         first = self._own.get(name, frozenset())
-        if first is None:  # a mirror in the user's network; addresses added to the name later get no exception
+        if first is None:  # first lookup, such as of a mirror in the user's network; later addresses get no exception
             first = frozenset(each for each in private if not is_of_the_network(each) and not _is_loopback(each))
             self._own[name] = first
         for address in found[:_ADDRESSES]:
@@ -193,7 +193,7 @@ def is_of_the_network(address: Address) -> bool:
 
 
 def split_port(text: str) -> tuple[str, int | None]:
-    """Split ``host:port`` and ``[address]:port``; 0 stands for an invalid port. Raises ValueError for unpaired brackets."""
+    """Split ``host:port`` and ``[address]:port``. Port 0: invalid; None: missing. Raises ValueError for unpaired brackets."""
     if text.count(":") > 1 and not text.startswith("["):
         return text, None
     host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
@@ -229,7 +229,7 @@ def canonical(host: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def as_address(text: str) -> Address | None:
-    """Return the address in ``text``, None for a name. IPv6 that only wraps an IPv4 address counts as that address."""
+    """Return the address in ``text``, None for a name. IPv6 that wraps a private IPv4 address counts as that address."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -253,7 +253,7 @@ def _is_loopback(address: Address) -> bool:
 
 
 def _is_this_machine(address: Address) -> bool:
-    """Return True if the address belongs to this machine. Connecting a datagram socket sends nothing."""
+    """Return True if the address belongs to this machine. The probe, connecting a datagram socket, sends nothing."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as probe:

@@ -54,7 +54,7 @@ class InnerNetwork:
                 raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from error
 
     def connect(self, port: int) -> socket.socket:
-        """Return a connection to a port of a command that listens in the sandbox. Raises OSError."""
+        """Return a connection to the command that listens on a port in the sandbox. Raises OSError."""
         address = self.listening().get(port)
         if address is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))

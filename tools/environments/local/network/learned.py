@@ -45,9 +45,9 @@ _MANAGERS = {
 def learned_hosts(environment: Mapping[str, str], home: str, *projects: str) -> list[str]:
     """Return rules for the hosts that package managers are configured to use, with ports if their addresses have some.
 
-    They are read from the variables, the user's and the system's files, and from the managers, which are run outside the projects
-    for at most a few seconds. Files and programs inside the projects are ignored: a repository may not add a host. Cached for the
-    life of the process.
+    The hosts are read from the variables, the user's and the system's files, and from the managers, which are run outside the
+    projects for at most a few seconds. Files and programs inside the projects are ignored: a repository may not add a host.
+    Cached for the life of the process.
     """
     return list(_learned(tuple(sorted(environment.items())), home, projects))
 

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 CHUNK = 1 << 20
 """Bytes to move at once, if the pipe accepts as many."""
 LOOK = 0.5
-"""Seconds between two calls of the regular functions, such as the check of a sandbox's listening ports."""
+"""Seconds between two calls of each guard's own function, which for example checks a sandbox's listening ports."""
 READ, WRITE, ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLET
 """The epoll events to watch for. With ``ONCE`` each change is reported once, not repeatedly while it lasts."""
 _F_SETPIPE_SZ = 1031
@@ -29,10 +29,10 @@ class Mover:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        """Held while the thread calls functions. The caller holds it to change or close what they use."""
+        """Held while the thread calls functions. Other threads hold it to change or close what these functions use."""
         self.pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         """A pipe to move bytes through. It is empty whenever the lock is free."""
-        with contextlib.suppress(PermissionError):  # a user may have few large pipes; a small one is slower
+        with contextlib.suppress(PermissionError):  # the kernel allows a user only few large pipes; a small one is slower
             fcntl.fcntl(self.pipe[1], _F_SETPIPE_SZ, CHUNK)
         self._calls: dict[int, Callable[[int], None]] = {}
         self._regular: list[Callable[[], None]] = []
@@ -44,7 +44,7 @@ class Mover:
 
     @classmethod
     def shared(cls, regularly: Callable[[], None]) -> Mover:
-        """Return the shared thread for another guard. The thread calls the guard's function ``regularly``."""
+        """Return the shared thread for another guard. The thread calls ``regularly`` every ``LOOK`` seconds."""
         with cls._sharing:
             if cls._shared is None or cls._shared._owner != os.getpid():  # a fork has no threads
                 cls._shared = cls()
@@ -55,7 +55,7 @@ class Mover:
             return mover
 
     def release(self, regularly: Callable[[], None]) -> None:
-        """Stop calling the function of a guard. End the thread if it was the last one."""
+        """Stop calling the function of a guard. End the thread if no guard is left."""
         with self._sharing:
             with self.lock:
                 self._regular.remove(regularly)
@@ -69,7 +69,7 @@ class Mover:
             os.close(fd)
 
     def watch(self, fd: int, events: int, call: Callable[[int], None]) -> None:
-        """Call ``call`` with the events of a descriptor."""
+        """Watch a descriptor for ``events``, and call ``call`` with each event that happens."""
         with self.lock:
             self._calls[fd] = call
             self._epoll.register(fd, events)

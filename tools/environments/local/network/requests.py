@@ -51,14 +51,14 @@ class RequestReader:
 
     def more(self) -> None:
         """Receive more bytes."""
-        self.client.settimeout(max(self._until - time.monotonic(), 0.001))  # 0 would mean not to wait, without an error
+        self.client.settimeout(max(self._until - time.monotonic(), 0.001))  # 0 would make the socket non-blocking
         received = self.client.recv(HEAD_LIMIT)
         if not received:
             raise ConnectionAbortedError(errno.ECONNABORTED, "the client has ended")
         self.seen += received
 
     def take(self, number: int) -> bytes:
-        """Return the next bytes."""
+        """Return the next ``number`` bytes."""
         while len(self.seen) < number:
             self.more()
         taken, self.seen = self.seen[:number], self.seen[number:]
@@ -66,7 +66,7 @@ class RequestReader:
 
 
 def read_request(reader: RequestReader) -> ProxyRequest:
-    """Return a client's request. Raises RequestRefusedError, and OSError like the reader."""
+    """Return a client's request. Raises RequestRefusedError, and the OSError of ``reader``."""
     reader.more()
     reader.is_socks = reader.seen[:1] == SOCKS
     if reader.is_socks:
@@ -81,7 +81,7 @@ def read_request(reader: RequestReader) -> ProxyRequest:
 def parse_http(head: bytes, rest: bytes = b"") -> ProxyRequest:
     """Return the request in an HTTP head; ``rest`` is the data after it. Raises RequestRefusedError.
 
-    A connection carries one request: "Connection: close" keeps a second request for another host from reaching this one.
+    A connection carries one request: "Connection: close" keeps a second request, for another host, from reaching this host.
     """
     first, *headers = head.decode("latin-1").split("\r\n")
     request = _LINE.fullmatch(first)
@@ -124,7 +124,7 @@ def _read_socks(reader: RequestReader) -> ProxyRequest:
         raise ConnectionAbortedError(errno.ECONNABORTED, "the client wants to be authenticated")
     version, command, _, kind = reader.take(4)
     if version != SOCKS[0] or command != 1 or kind not in (1, 3, 4):
-        raise RequestRefusedError(400, "only connections are made")
+        raise RequestRefusedError(400, "toolcrib: of SOCKS5, only the command CONNECT to a name or address is supported")
     if kind == 3:
         host = reader.take(reader.take(1)[0]).decode("latin-1")
     else:
