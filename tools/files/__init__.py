@@ -1,6 +1,6 @@
 """The parts of the file tools, which ``tools/file_tools.py`` registers.
 
-One tool each: ``read``, ``writing``, ``patching``, ``searching`` (with ``matches``). ``places`` resolves a path to the file that
+One module for each tool: ``read``, ``writing``, ``patching``, ``searching`` (with ``matches``). ``places`` resolves a path to the file that
 is opened. ``text`` converts bytes to text and back; ``changing``, ``placing`` and ``unified`` change it. ``kept`` stores replaced
 contents, ``owners`` keeps a file's owner.
 """

@@ -25,7 +25,7 @@ class DiffLine(NamedTuple):
 
 
 def diff_lines(diff: str) -> Iterator[DiffLine]:
-    """Yield the lines of a diff in order. A line that belongs to a hunk by its count is never the name of a file."""
+    """Yield the lines of a diff in order. A line that the counts of a hunk's header include never names a file."""
     old = new = old_left = new_left = 0
     for line in diff.split("\n"):
         kind = _KINDS.get(line[:1], "same" if not line else "note")

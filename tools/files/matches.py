@@ -107,7 +107,7 @@ class _Ran:
 
 
 async def find_in_content(args: dict[str, Any], ctx: ToolCallContext, area: Area) -> Outcome:
-    """Return the lines that match the pattern, by path. Raises InvalidArguments for a bad pattern or glob."""
+    """Find the lines that match the pattern, sorted by path. Raises InvalidArguments for a bad pattern or glob."""
     most = int(args.get("limit", 100)) + 1
     case = "--ignore-case" if args.get("ignore_case", False) else "--case-sensitive"
     numbers = (str(most), str(int(args.get("context", 0))))
@@ -120,7 +120,7 @@ async def find_in_content(args: dict[str, Any], ctx: ToolCallContext, area: Area
 
 
 async def find_by_name(args: dict[str, Any], ctx: ToolCallContext, area: Area) -> Outcome:
-    """Return the files whose name matches the pattern (a glob) and, if given, ``glob``. A glob with a slash matches the path."""
+    """Find the files whose name matches the pattern (a glob) and, if given, ``glob``. A glob with a slash matches the path."""
     ran = await _run(ctx, area, ["files", "--case-sensitive", "", "1", "0"], args["pattern"])
     found = _outcome(ran)
     whole, _, _ = ran.out.rpartition(b"\0")

@@ -92,8 +92,8 @@ def _of_diff(file: FileDiff) -> Request:
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
     """Return an effect for every file to write or delete, with its new content.
 
-    If the change does not fit, the content is left open and the handler reports the reason: before the gates have decided, the
-    contents of a file must not be shown.
+    If the change does not fit, the effect has no content and the handler reports the reason later, because the reason may show
+    contents of the file, and the gates have not decided yet.
     """
     found: list[Effect] = []
     for request in requests(args):
@@ -120,8 +120,8 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """Apply the patch. ``data``: {files: [{path, action, first_changed_line}], diff, notes}. Raises ToolError with every file
-    unchanged.
+    """Apply the patch. ``data``: {files: [{path, action, first_changed_line}], diff, notes}. Raises ToolError; all
+    files are then as before, except those that the message names as not restored.
     """
     paths = [effect.path for effect in ctx.effects if isinstance(effect, (WritesFile, DeletesFile))]
     async with changing(ctx, paths) as kept:

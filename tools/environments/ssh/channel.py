@@ -25,7 +25,7 @@ _GRACE = 1.0
 class _Wake:
     """A descriptor that is readable while there may be data.
 
-    Paramiko's own can lose one of two simultaneous events, and writes to a descriptor that may have been reused. ``set`` makes
+    Paramiko's own descriptor can lose one of two simultaneous events, and writes to a descriptor that may have been reused. ``set`` makes
     the descriptor readable soon, ``now`` at once.
     """
 
@@ -141,7 +141,7 @@ class SshChannel:
         return None
 
     def _check(self, over: bool) -> None:
-        """Raise if the channel has ended, after everything was read."""
+        """Raise ChannelEnded or ChannelBroken if the channel has ended. Call it when everything was read."""
         if over and not self._end.closed and self._end.code is None:
             raise ChannelBroken(self._why())
         if over:
@@ -161,7 +161,7 @@ class SshChannel:
 
         from tools.environments.ssh.transport import sending
 
-        over = self._channel.closed  # before checking the end, which the same event may have set just now
+        over = self._channel.closed  # read before the end is checked, because one event sets both
         if self._end.code is not None or self._end.closed:
             raise ChannelEnded(self._end.code)
         if over:

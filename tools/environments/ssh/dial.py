@@ -32,7 +32,7 @@ _SOON = 5.0
 _FULL = (b"Exceeded MaxStartups", b"Not allowed at this time")
 """Messages of a busy server that drops a new connection, if it sends any."""
 _AT_ONCE = 4
-"""Maximum number of simultaneous connection attempts to one server, because of MaxStartups too."""
+"""Maximum number of simultaneous connection attempts to one server, also because of MaxStartups."""
 _turns: dict[tuple[str, int], threading.BoundedSemaphore] = {}
 
 

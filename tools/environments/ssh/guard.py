@@ -21,7 +21,7 @@ SILENCE = 60
 """Seconds without a sign of life after which the guard acts. sshd itself notices a lost connection much later."""
 
 _OVER = "over"
-"""The guard's report before it ends the others."""
+"""The guard's report before it ends the processes."""
 
 _YOUNG = 50
 """Number of checks of a process that leads no session, a hundredth of a second apart."""
@@ -73,7 +73,7 @@ done
 echo {_OVER}
 for signal in TERM TERM KILL KILL KILL KILL KILL; do end || break; sleep 0.2; done
 [[ $folder ]] || exit
-exec 9<&-  # or it, which ends only after the next has begun, would be taken for another one's
+exec 9<&-  # otherwise this guard would be taken for another connection's
 # Keep the folder for a connection that returns soon, whose own guard is there by then.
 {{
   for line in {{1..20}}; do

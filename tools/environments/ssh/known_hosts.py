@@ -36,7 +36,7 @@ def entries(hop: Hop) -> list[Entry]:
 
 
 def check(hop: Hop, kind: str, key: bytes, before: Hop | None = None) -> None:
-    """Raise EnvironmentFailed if ``hop`` is not known by this key. ``key``: as sent; ``before``: the jump host before it."""
+    """Raise EnvironmentFailed if ``hop`` is not known by this key. ``key``: as the host sent it; ``before``: its jump host."""
     found = entries(hop)
     shown = f"{kind} {fingerprint(key)}"
     for entry in found:

@@ -58,7 +58,7 @@ def _quoted(path: Path) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape text that the client must not expand as %h and the like."""
+    """Escape percent signs, because the client expands %h and the like."""
     return text.replace("%", "%%")
 
 

@@ -24,7 +24,7 @@ AGAIN = 0.5
 LOST = 9.0
 """Seconds without a sign of life, of the connection or of the host, after which the connection is lost.
 
-A sign comes each second, so the link was cut up to one second later than that suggests.
+A sign comes each second, so the link may have been cut up to one second after the last sign.
 """
 LONGEST = 30.0
 """Seconds of silence on the connection after which it is lost, even if the host answers: by then, both sides have retried."""

@@ -108,8 +108,8 @@ class Transport(paramiko.Transport):
     def sending(self, channel: paramiko.Channel) -> Iterator[None]:
         """Within this context, drop this thread's messages on a channel that has been closed.
 
-        Paramiko checks first and sends later. If the other side closes the channel in between, the confirmation goes out first.
-        sshd ends the whole connection for a message on a channel that both sides have closed.
+        Paramiko checks first and sends later. If the other side closes the channel in between, the message follows the
+        confirmation of the close. sshd ends the whole connection for a message on a channel that both sides have closed.
         """
         before = getattr(self._sender, "channel", None)
         self._sender.channel = channel
@@ -122,7 +122,7 @@ class Transport(paramiko.Transport):
         channel = getattr(self._sender, "channel", None)
         if channel is not None and channel.closed:
             return
-        if threading.current_thread() is self:  # it may have to wait for room
+        if threading.current_thread() is self:  # sending may have to wait for room
             self._wake()
         super()._send_message(data)  # type: ignore[misc]  # missing in the stubs
 
@@ -248,7 +248,7 @@ class SshSocket(socket.socket):
 
 
 class Heard:
-    """The connection through a jump host. As a channel, it cannot detect a silent peer as a socket can.
+    """The connection through a jump host. Being a channel, it cannot detect a silent peer as a socket can.
 
     ``knock`` asks the host through the same jump host. Silence is the sum of the waiting times: a machine that slept, or had no
     time for this thread, has not listened.
