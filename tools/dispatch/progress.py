@@ -227,7 +227,7 @@ async def limited(awaitable: Awaitable[T], seconds: float | None) -> T:
     if seconds is None:
         return await awaitable
     with TimeLimit(seconds):
-        if type(awaitable) is CoroutineType:  # a coroutine that ends at its first step, as most do, needs no timer
+        if type(awaitable) is CoroutineType:  # no timer for a coroutine that ends at its first step, as most do
             try:
                 waits_for = awaitable.send(None)
             except StopIteration as stop:

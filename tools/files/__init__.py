@@ -1,8 +1,8 @@
 """The parts of the file tools, which ``tools/file_tools.py`` registers.
 
-One module for each tool: ``read``, ``writing``, ``patching``, ``searching`` (with ``matches``). ``places`` resolves a path to the file that
-is opened. ``text`` converts bytes to text and back; ``changing``, ``placing`` and ``unified`` change it. ``kept`` stores replaced
-contents, ``owners`` keeps a file's owner.
+One module for each tool: ``read``, ``writing``, ``patching``, ``searching`` (with ``matches``). ``places`` resolves a path to
+the file that is opened. ``text`` converts bytes to text and back; ``changing``, ``placing`` and ``unified`` change text.
+``kept`` stores replaced contents, ``owners`` keeps a file's owner.
 """
 
 from __future__ import annotations

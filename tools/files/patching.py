@@ -121,7 +121,7 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     """Apply the patch. ``data``: {files: [{path, action, first_changed_line}], diff, notes}. Raises ToolError; all
-    files are then as before, except those that the message names as not restored.
+    files are then as before, except files that the message names as not restored.
     """
     paths = [effect.path for effect in ctx.effects if isinstance(effect, (WritesFile, DeletesFile))]
     async with changing(ctx, paths) as kept:

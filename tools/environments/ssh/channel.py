@@ -25,8 +25,8 @@ _GRACE = 1.0
 class _Wake:
     """A descriptor that is readable while there may be data.
 
-    Paramiko's own descriptor can lose one of two simultaneous events, and writes to a descriptor that may have been reused. ``set`` makes
-    the descriptor readable soon, ``now`` at once.
+    Paramiko's own descriptor can lose one of two simultaneous events, and writes to a descriptor that may have been reused.
+    ``set`` makes this one readable soon, ``now`` at once.
     """
 
     def __init__(self, fed: Callable[[Callable[[], None]], None]) -> None:

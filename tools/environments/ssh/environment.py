@@ -18,8 +18,8 @@ def open_ssh(cwd: str | None = None, *, env: Mapping[str, str] | None = None, **
     """Open an environment over ssh. ``wish`` as in Wish: host, and user, port, identity_file, known_hosts and jump to override
     ``~/.ssh/config``.
 
-    ``cwd`` is a folder on the host. If it is not an absolute path (default: the account's home), this connects to the host to resolve it.
-    ``env``: extra variables for commands. Raises EnvironmentFailed.
+    ``cwd`` is a folder on the host. If it is not an absolute path (default: the account's home), this function connects to
+    the host to resolve it. ``env``: extra variables for commands. Raises EnvironmentFailed.
     """
     link = SshLink(Wish(**wish))
     try:
