@@ -25,7 +25,7 @@ STRIKES = 3
 IDLE = 5.0
 """Seconds after which an idle thread ends."""
 _LONGEST = 0.5
-"""Maximum seconds of one wait. A longer limit takes several waits; Python handles other threads' signals in between."""
+"""Maximum seconds of one wait. Longer limits take several waits, so that Python handles signals that other threads received."""
 
 
 class PluginCutOff(Exception):
@@ -104,7 +104,7 @@ class _Hop:
             await asyncio.wait([done], timeout=left)
 
     def _left(self) -> float:
-        """Return the seconds that the caller should wait; 0 if all hooks have answered or one is late. Abandon a late thread."""
+        """Return the seconds to wait; 0 if all hooks have answered or one is late, whose thread is then abandoned."""
         with self._lock:
             if self._is_over:
                 return 0.0

@@ -57,8 +57,8 @@ async def foresee(current: CallInProgress) -> Decision | None:
 async def suspend(current: CallInProgress, ticket: SuspendTicket, *, relays: bool = False) -> ToolResult | None:
     """Ask for an answer and apply it. Return None if the call continues, else its result.
 
-    The call continues by asking the gates, or running the handler, again. ``relays``: keep ``SuspendTicket.relays``. It
-    marks a ticket that stands for another one, and is removed from the tickets of gates and plugins' tools.
+    To continue, the caller asks the gates, or runs the handler, again. ``relays``: keep ``SuspendTicket.relays``. Tickets of
+    gates and plugins' tools lose it, because they may not pass on another session's ticket.
     """
     scope = current.scope
     parameters = ticket.parameters if relays else {name: value for name, value in ticket.parameters.items() if name != RELAYS}

@@ -103,7 +103,7 @@ class Dispatcher:
         return executed
 
     async def resume(self, answer: Answer, scope: CallScope) -> ExecutedCall:
-        """Settle a ticket, and continue its suspended call, which may have been suspended by another process.
+        """Settle a ticket, and continue its suspended call, which another process may have suspended.
 
         The call that runs is the one stored with the ticket, never one that came with the answer. Repeating a decision changes
         nothing and returns the call's current outcome. If something that the ticket binds has changed, the answer is not used,
@@ -155,7 +155,7 @@ class Dispatcher:
         return None
 
     async def effects_of(self, call: ToolCall, scope: CallScope) -> tuple[Effect, ...] | None:
-        """Return the effects that a call's tool declares for it; None if they cannot be found out. Nothing is recorded."""
+        """Return the effects that a call's tool declares for it; None if the call cannot be prepared. Nothing is recorded."""
         current = self.begin(call, scope)
         try:
             await self._look_at(current)

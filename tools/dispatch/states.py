@@ -92,7 +92,7 @@ async def read_shared(current: CallInProgress) -> None:
 
 
 async def keep_state(current: CallInProgress, given: Given) -> None:
-    """Store the state changes of a call, or of a plugin's result after it: all of them or none.
+    """Store the state changes of a call, or of a plugin that acts after it: all of them or none.
 
     Raises TypeError for invalid changes, StateConflict if another call wrote a value that this one must not overwrite, Denied for
     the state of a principal without identity, StoreFailed, and what an update raises.

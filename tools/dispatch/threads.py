@@ -20,7 +20,7 @@ IDLE = 5.0
 """Seconds after which an idle thread ends."""
 
 _in_pool: contextvars.ContextVar[bool] = contextvars.ContextVar("toolcrib_in_pool", default=False)
-"""True in code that runs in a thread of this module. Its own calls of ``run`` get extra threads: they must not wait for its."""
+"""True in code that runs in a thread of this module. Its nested calls get their own threads and never wait for the pool."""
 
 
 async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:

@@ -1,4 +1,4 @@
-"""Add the environment's name to results of calls that ran elsewhere than on this machine, with or without a sandbox."""
+"""Add the environment's name to results of calls that ran elsewhere: neither on this machine nor in its sandbox."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def scan_sessions() -> Sessions:
     sessions.begun = time.monotonic()
     seen: set[str] = set()
     for _ in range(_LOOKS):
-        if not _look(sessions, seen):  # no process ended unread; one that did may have forked a child after its part of the scan
+        if not _look(sessions, seen):  # none was missed; a missed one may have forked a child that is not listed
             break
     return sessions
 

@@ -197,7 +197,7 @@ class DockerLink(Link):
 
     @property
     def _limit(self) -> float | None:
-        """Seconds that closing may wait for an engine that hangs; None if none hangs, or for the client's own limit."""
+        """Seconds that closing may wait if the engine hangs; None if it does not: the client's own limit then applies."""
         return _LEAVING if self._leaves and self._patience.hangs else None
 
     def _open(self, argv: Sequence[str]) -> DockerChannel:

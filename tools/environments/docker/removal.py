@@ -11,7 +11,7 @@ from tools.environments.docker.admin import client_of, engine_of
 from tools.environments.docker.watch import watchdog
 
 _FIRST, _LATER = 0.5, 15.0
-"""Seconds between two attempts: the first pause, and the longest one after doubling."""
+"""Seconds between two attempts: the first pause, which doubles each time, and the longest pause."""
 _SOUGHT = 60.0
 """Seconds in total that an engine may still need to create a container after the wait for it ended."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 _PAUSE = 1.0
 """Seconds between two scans of this machine's sockets."""
 _SETTLED_NS = 100_000_000
-"""For so many nanoseconds after a change, a folder may change again and keep its timestamp."""
+"""For this many nanoseconds after a change, a folder may change again and keep its timestamp."""
 _Mark = list[tuple[int, int, int]]
 
 
@@ -25,7 +25,7 @@ class AppearingPaths:
         self._sockets = sockets
         self._folders = sorted({os.path.dirname(path) for path in paths})  # noqa: PTH120 - strings, which take little memory
         self._quiet: _Mark | None = None
-        """State of the folders when no path showed contents: none can until a folder changes. None: the paths must be checked."""
+        """State of the folders when no path showed contents: no path can until a folder changes. None: check the paths."""
         self._look_again = 0.0
 
     def found(self, view: str) -> list[str]:

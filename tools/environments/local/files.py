@@ -26,7 +26,7 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 
 
 def resolve(path: str, cwd: str, own: OwnFiles = NONE) -> str:
-    """Return the absolute path with links resolved. For a hard link to one of toolcrib's ``own`` files, return its own path."""
+    """Return the absolute path with links resolved. For a hard link to one of toolcrib's ``own`` files, return that file's path."""
     _check_text(path)
     return own.leads_to(os.path.realpath(Path(cwd, os.path.expanduser(path))))  # noqa: PTH111 - Path.expanduser raises for an unknown ~user
 

@@ -22,7 +22,7 @@ from tools.environments.local.programs import program
 
 _CONFIGS = ("config", "config.worktree")
 _SETTLED_NS = 100_000_000
-"""For so many nanoseconds after a change, another one may get the same timestamp: clocks of file systems are coarse."""
+"""For this many nanoseconds after a change, another one may get the same timestamp: clocks of file systems are coarse."""
 _MANY = 1_000
 """With at most this number of folders, every check walks them all."""
 _SHARE = 30
@@ -351,7 +351,7 @@ def _inode(folder: int, name: str) -> int:
 
 
 def _hooks(folder: int) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield each hook that git would run, with a mark that changes with it. "" stands for ``hooks`` if that is no folder."""
+    """Yield each hook that git would run, with a mark that changes with it. "" stands for ``hooks`` if it is not a folder."""
     try:
         hooks = os.open("hooks", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:

@@ -119,7 +119,7 @@ class RunningCommand:
             self._waiter.wake()
 
     def _kill(self) -> None:
-        """Kill all processes of the command, and wait up to two seconds until they are dead."""
+        """Kill all processes of the command, and wait at most some seconds for their end."""
         session = self._process.pid
         with self._lock:
             if self._process.poll() is None:

@@ -172,7 +172,7 @@ class Sandbox:
                 if self._process is None or not self._lives():
                     self._forget()
                     return True
-                if not children(self._keeper) and children(self._first) == [self._keeper]:  # also no daemons
+                if not children(self._keeper) and children(self._first) == [self._keeper]:  # no shell, and no daemon
                     return self._end_empty()
             time.sleep(0.002)  # the keeper has not reaped an ended shell yet, or another shell has started
         return False

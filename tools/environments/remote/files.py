@@ -255,7 +255,7 @@ class RemoteFiles:
             raise EnvironmentFailed(f"the command's input can't be written to {path}, so it was not run: {why}")
 
     async def _send(self, text: str, args: Sequence[str], data: bytes, known: str) -> ScriptResult:
-        """Run a script. If the call is cancelled, it takes no effect afterwards, because it could overwrite a later write.
+        """Run a script that takes no effect once the call is cancelled, because it could overwrite a later write.
 
         Raises EnvironmentFailed.
         """

@@ -11,7 +11,7 @@ from tools.environments.shell.launcher import ShellProcess
 STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
 """Steps to end a command: each signal, and the seconds until the next."""
 _RACE = 3
-"""Clock ticks. A process born this soon after a signal may have been in its fork at the signal, and not have received it."""
+"""Clock ticks. The fork of a process born this soon after a signal may have begun before it, so that the process missed it."""
 _SETTLED = 0.04
 """Seconds until such a process is signalled too. Most processes that only clean up have ended by then."""
 _NEVER_TOLD = 1 << signal.SIGINT - 1 | 1 << signal.SIGQUIT - 1

@@ -248,7 +248,7 @@ class SshSocket(socket.socket):
 
 
 class Heard:
-    """The connection through a jump host. Being a channel, it cannot detect a silent peer as a socket can.
+    """The connection through a jump host. Because it is a channel, it cannot detect a silent peer as a socket can.
 
     ``knock`` asks the host through the same jump host. Silence is the sum of the waiting times: a machine that slept, or had no
     time for this thread, has not listened.

@@ -17,7 +17,7 @@ from toolcrib.contract.regex import Regex
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 LOOPBACK = "localhost"
-"""Name of this machine's loopback addresses, and of all other addresses of this machine. They are allowed port by port."""
+"""Name that stands for all addresses of this machine, loopback or not. They are allowed port by port."""
 _NAME = Regex(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")
 _NUMERIC = Regex(r"(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){0,3}")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -229,7 +229,7 @@ def canonical(host: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def as_address(text: str) -> Address | None:
-    """Return the address in ``text``, None for a name. IPv6 that wraps a private IPv4 address counts as that address."""
+    """Return the address in ``text``, None for a name. IPv6 that wraps an IPv4 address which is not public counts as it."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
