@@ -25,7 +25,7 @@ def _number(default: int, most: int, least: int = 1, description: str = "") -> d
 
 
 def _content(data: Mapping[str, Any]) -> str | None:
-    """Return the result of read_file as text: a file, or the entries of a folder."""
+    """Return the result of read_file as text: a file, or the entries of a folder; None for other data."""
     if isinstance(content := data.get("content"), str):
         total = "" if data.get("total_lines") is None else f" of {data['total_lines']}"
         lines = f"lines {data.get('first_line')} to {data.get('last_line')}{total}"
@@ -38,7 +38,7 @@ def _content(data: Mapping[str, Any]) -> str | None:
 
 
 def _found(data: Mapping[str, Any]) -> str | None:
-    """Return the result of search_files as text: a line for each match or file."""
+    """Return the result of search_files as text: a line for each match or file; None for other data."""
     if isinstance(found := data.get("matches"), Sequence):
         rows = [_match(one) for one in found if isinstance(one, Mapping)]
     elif isinstance(files := data.get("files"), Sequence):
@@ -71,7 +71,7 @@ def _note(data: Mapping[str, Any]) -> str:
 
 
 def _files_of(args: Mapping[str, Any]) -> str | None:
-    """Return the files that a call of patch changes."""
+    """Return the names of the files that a call of patch changes; None if it names none."""
     if args.get("path") or not args.get("diff"):
         return str(args.get("path") or "") or None
     return " ".join(line[4:].removeprefix("b/") for line in str(args["diff"]).splitlines() if line.startswith("+++ "))

@@ -152,7 +152,7 @@ async def _weigh(current: CallInProgress, answers: list[tuple[Hook, object]]) ->
                 said.append((gate.plugin, Block(f"the gate {gate.plugin!r} returned {_misshape(decision)}")))
     finally:
         for _, answer in answers:
-            if inspect.iscoroutine(answer):  # a coroutine that an interrupt skipped
+            if inspect.iscoroutine(answer):  # a coroutine that was not awaited because of an interrupt
                 answer.close()
     return strongest(said) if said else None
 

@@ -84,7 +84,7 @@ class HookManager(pluggy.PluginManager):
         try:
             return super().unregister(plugin, name)
         finally:
-            self.generation += 1  # afterwards: a plan made in between must not count as current
+            self.generation += 1  # after the removal: a plan made during it must not count as current
 
 
 def _is_pythons(name: str) -> bool:
@@ -136,7 +136,7 @@ class ToolHookPlan:
 
 
 def plan_hooks(manager: HookManager) -> ToolHookPlan:
-    """Return the registered hooks."""
+    """Return the plan of the registered hooks around a call."""
     found = {name: tuple(_hooks(manager, name)) for name in declared_in(ToolHooks)}
     return ToolHookPlan(found, tuple(gate for gate in found["tool_gate"] if gate.in_worker))
 

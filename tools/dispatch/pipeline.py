@@ -124,7 +124,7 @@ class Dispatcher:
         return executed
 
     async def _waits_on(self, record: TicketRecord, call: ToolCall, scope: CallScope, settled: Settled) -> bool:
-        """Return whether the call still waits for this very ticket. A crash between answer and action does not change that."""
+        """Return whether the call still waits for this very ticket, also after a crash between the answer and the action."""
         if scope.ledger is None or scope.tickets is None:
             return settled == "settled"
         known = await scope.ledger.get(scope.identity.session_id, call.id)

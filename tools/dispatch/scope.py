@@ -126,7 +126,7 @@ class CallScope:
     snapshots: CallSnapshots | None = None
     """Snapshots around calls that may write; None for no snapshots. The scope closes them."""
     policy: object | None = None
-    """The tools.approval.policy.Policy for the approval gate; None for the gate's own."""
+    """The tools.approval.policy.Policy for the approval gate; None for the gate's own policy."""
     states: StateStore = field(default_factory=MemoryStates)
     """Store of the state of the session, of its principal and of its profile."""
     artifacts: ArtifactStore | None = None
@@ -285,7 +285,7 @@ class CallScope:
         for task in tasks:
             try:
                 task.get_loop().call_soon_threadsafe(task.cancel)
-            except RuntimeError:  # the loop is closed, and so is the task
+            except RuntimeError:  # the loop is closed, so the task has ended
                 continue
 
     def clear_interrupt(self) -> None:

@@ -26,8 +26,8 @@ _in_pool: contextvars.ContextVar[bool] = contextvars.ContextVar("toolcrib_in_poo
 async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
     """Await a sync function in one of the process's threads, with the caller's context variables.
 
-    If all threads are busy, the call waits for one. Cancelling ends the wait: a function that has not started never will, but a
-    running one cannot be stopped.
+    If all threads are busy, the call waits for one. Cancelling ends the wait: a function that has not started never starts, but
+    a running one cannot be stopped.
     """
     return await shared_pool().run(function, *args)
 

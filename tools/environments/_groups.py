@@ -43,7 +43,7 @@ def send_to(pid: int, signal_number: int) -> None:
 
 
 def living(session: int, groups: set[int]) -> bool:
-    """Return True if a process of these groups still runs. The caller must have reaped the session's leader."""
+    """Return True if a process of the session, which has these groups, still runs. The caller must have reaped the leader."""
     if not any(_exists(group) for group in groups):
         return False
     # The members may be zombies under an init that never reaps, as in many containers.
@@ -110,7 +110,7 @@ class Moment(NamedTuple):
         return member.pid > self.last_pid or member.pid < self.last_pid - (1 << 14)
 
     def least_pid(self) -> int:
-        """Return a number below that of every process started since, or 0 if the numbers may have wrapped around."""
+        """Return a number below that of every process started since this moment, or 0 if the numbers may have wrapped around."""
         now = Moment.now()
         few = (now.tick - self.tick) / _ticks() * _FORKS < _numbers()
         return self.last_pid if few and now.last_pid >= self.last_pid else 0

@@ -1,4 +1,4 @@
-"""Turns for many commands that start at once, so that the event loop can do other work in between."""
+"""Let commands that start at the same time take turns, so that the event loop can do other work in between."""
 
 from __future__ import annotations
 

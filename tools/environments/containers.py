@@ -1,4 +1,4 @@
-"""A session's container in a backend, as the user lists and stops it."""
+"""A session's container in a backend, for commands that list and stop containers."""
 
 from __future__ import annotations
 

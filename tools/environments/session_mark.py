@@ -1,6 +1,6 @@
 """The mark of a session's commands: a resource limit that every descendant inherits and no command can raise again.
 
-A command can clear its variables and leave its parents (``env -i setsid --fork``), and its session may have ended by then.
+A command can clear its variables, leave its parents (``env -i setsid --fork``) and outlive its session.
 Resource limits stay: a process inherits them over fork and exec, and only root raises a hard limit. Linux has not enforced the
 limit of file locks since version 2.6 (see getrlimit(2), RLIMIT_LOCKS), so lowering it changes nothing else. It is unlimited by
 default, and any finite limit counts as the mark, because a command may lower it further.

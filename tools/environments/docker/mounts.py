@@ -22,7 +22,7 @@ _KEYS = frozenset(
     {".ssh", ".gnupg", ".aws", ".azure", ".docker", ".kube", ".netrc", ".git-credentials", ".pgpass", ".password-store"}
 )
 _SETTINGS = frozenset({".config", ".local", ".mozilla", ".cache", "Library"})
-"""Folders in a home that hold settings."""
+"""Folders in the user's home that hold settings."""
 
 
 @dataclass(frozen=True, slots=True)

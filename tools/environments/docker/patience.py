@@ -17,7 +17,7 @@ class GivenUp(EnvironmentFailed):
 
 
 class Patience:
-    """Waits for the engine that can be cancelled. Safe to use from several threads at once."""
+    """Cancellable waits for the engine. Safe to use from several threads at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

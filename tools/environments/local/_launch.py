@@ -257,7 +257,7 @@ def _put(kind: str, path: str, tree: int) -> None:
 
 
 def _point(path: str, *, is_folder: bool) -> None:
-    """Create a mount point in the sandbox's temporary folders. Elsewhere it exists already, and the disk is read-only."""
+    """Create a mount point in the sandbox's temporary folders. Elsewhere every mount point exists, and the disk is read-only."""
     if os.path.lexists(path):
         return
     os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - as above
@@ -291,7 +291,7 @@ def _mount_proc(plan: LaunchPlan) -> None:
 
 
 def _temporary(paths: list[str], size: str) -> dict[str, int]:
-    """Mount /dev/shm. Return copies of empty folders for ``paths``, which share its file system and its size limit."""
+    """Mount /dev/shm. Return a mount of an empty folder for each of ``paths``. All share the file system and its size limit."""
     shared = "/dev/shm"  # noqa: S108 - the sandbox's own
     mount("tmpfs", shared, "tmpfs", _NOSUID | _NODEV, f"{size}mode=0755")
     trees = {}

@@ -21,7 +21,7 @@ def read(path: str) -> dict[str, bytes | None]:
 
 
 def give(fd: int, wanted: Mapping[str, bytes | None]) -> list[str]:
-    """Set attributes on an open file. Return descriptions of the failed ones."""
+    """Set attributes on an open file. Return descriptions of the attributes that could not be set."""
     if not wanted and not _names(fd):
         return []
     lost = [name for name, value in wanted.items() if not _has(fd, name, value)]

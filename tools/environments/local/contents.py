@@ -44,13 +44,13 @@ class Facts:
     def give(self, fd: int) -> list[str]:
         """Apply the metadata and return what could not be set.
 
-        The owner is set first, because a change of owner clears setuid bits. An ACL changes the mode, so the mode comes after it.
+        The owner is set first, because a change of owner clears setuid bits. An ACL changes the mode, so the mode is set last.
         """
         old, lost = self.old, []
         if old is not None:
             found = os.fstat(fd)
             if (old.st_uid, old.st_gid) != (found.st_uid, found.st_gid):
-                with contextlib.suppress(PermissionError):  # only root may; for other users the writer owns the file
+                with contextlib.suppress(PermissionError):  # only root may do this; otherwise the writer owns the file
                     os.fchown(fd, old.st_uid, old.st_gid)
             lost = attributes.give(fd, self.attributes)
         wanted = self.mode if self.mode is not None else None if old is None else stat.S_IMODE(old.st_mode)

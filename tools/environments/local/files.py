@@ -26,7 +26,7 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 
 
 def resolve(path: str, cwd: str, own: OwnFiles = NONE) -> str:
-    """Return the absolute path with links resolved. For a hard link to one of toolcrib's ``own`` files, return that file's path."""
+    """Return the absolute path with links resolved; for a hard link to one of toolcrib's ``own`` files, that file's path."""
     _check_text(path)
     return own.leads_to(os.path.realpath(Path(cwd, os.path.expanduser(path))))  # noqa: PTH111 - Path.expanduser raises for an unknown ~user
 
@@ -169,7 +169,7 @@ def attributes_of(path: str, root: str = "/") -> dict[str, bytes | None]:
 
 
 def give_attributes(path: str, wanted: Mapping[str, bytes], root: str = "/") -> list[str]:
-    """Set extended attributes on a regular file. Return descriptions of the failed ones. Raises OSError."""
+    """Set extended attributes on a regular file. Return descriptions of attributes that could not be set. Raises OSError."""
     with _folder_of(path, root) as (parent, name):
         fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
         try:

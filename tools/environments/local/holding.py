@@ -18,7 +18,7 @@ from tools.environments.shell.launcher import is_supported
 
 Mode = Literal["workspace", "own", "none"]
 _LIMIT = 30.0
-"""Maximum seconds for the trial, generous because the machine may be under load."""
+"""Maximum seconds for the trial, which makes a sandbox. It is generous, because the machine may be under load."""
 _lock = threading.Lock()
 """Held while the trial starts or is awaited."""
 _USER_NAMESPACES = (

@@ -248,7 +248,10 @@ def _included(git: str) -> list[str]:
 
 
 def caches(kind: Literal["private", "shared"], writable: Iterable[str]) -> tuple[str, ...]:
-    """Return this account's existing cache folders. Missing ones of installed programs are created."""
+    """Return this account's existing cache folders, for ``private`` only those outside the writable folders.
+
+    Missing folders of installed programs are created first.
+    """
     found = []
     for name, program in _CACHES:
         path = os.path.realpath(with_home(name))

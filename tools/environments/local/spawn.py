@@ -31,7 +31,7 @@ class ShellProgram:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A started command. ``pipes``: read ends of its output by stream name; ``report``: read end of the pipe that reports its folder."""
+    """A started command. ``pipes``: read ends of its output by stream name; ``report``: read end for its final folder."""
 
     process: subprocess.Popen[bytes]
     pipes: dict[str, int]

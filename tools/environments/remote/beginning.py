@@ -34,7 +34,8 @@ class RemoteBeginning:
         self._waiter = Waiter()
 
     async def wait_for(self, work: Coroutine[Any, Any, Result], drop: Callable[[Result], object] = lambda _: None) -> Result:
-        """Return the result of ``work``, or raise its error. If the call is interrupted or its time is up, cancel ``work`` and raise NotBegun.
+        """Return the result of ``work``, or raise its error. After an interrupt or the time limit, cancel ``work`` and raise
+        NotBegun.
 
         ``drop`` receives a result that arrives after the wait was cancelled.
         """

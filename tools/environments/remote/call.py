@@ -222,7 +222,7 @@ class RemoteCommand:
             await self._keeper.next(give_up)
 
     async def _ask_again(self) -> None:
-        """Ask for the command's end again: a shell that did not answer has read the last such line."""
+        """Ask for the command's end again: the shell read the previous request but did not answer."""
         await self._keeper.send(frame.finish(self.exchange.last).encode())
 
     async def _end(self) -> None:
@@ -245,7 +245,7 @@ class RemoteCommand:
             raise ChannelLost("the command could not be stopped")
 
     async def _step(self, number: int, give_up: float) -> bool:
-        """Send one signal and wait. Return True if no process is left, False if repeating or waiting is of no use."""
+        """Send one signal and wait. Return True if no process is left, False if the next signal is due."""
         self._told = set()
         asked = False
         at_first = await self._tell(number, 0, number)

@@ -94,7 +94,7 @@ class Link(ABC):
         """
 
     def variables(self) -> Mapping[str, str] | None:
-        """Return the variables of every process there, or None if only a process there knows them. May block.
+        """Return the variables of every process on the far side; None if only such a process knows them. May block.
 
         Raises EnvironmentFailed.
         """
@@ -131,7 +131,7 @@ class Link(ABC):
         return "call again"
 
     def release_connections(self) -> None:  # noqa: B027 - most backends keep no connection
-        """Close connections. No channel is open, and ``open`` makes new ones. The container stays. May block."""
+        """Close connections. Called while no channel is open; ``open`` connects again. The container stays. May block."""
 
     @abstractmethod
     def close(self) -> None:

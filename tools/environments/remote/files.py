@@ -205,7 +205,7 @@ class RemoteFiles:
         return self.__home
 
     async def _home(self, path: str) -> str:
-        """Return a path that begins with ``~`` with the home in its place; as a relative path if there is no such account."""
+        """Return a path with the home in place of its ``~``. If there is no such account, return it as a relative path."""
         user, _, rest = path[1:].partition("/")
         if user and not user.replace("-", "").replace("_", "").replace(".", "").isalnum():
             return f"./{path}"

@@ -115,9 +115,9 @@ FACTS = "$$ ${__crib[0]-} ${__crib[1]-}"
 
 
 def whole(folder: str) -> str:
-    """Return the condition that the shell's files are plain files, if they exist.
+    """Return the condition that ``g`` and ``x`` are plain files, and ``s`` and ``z`` too if they exist.
 
-    Bash would wait for a FIFO forever, and write through a link.
+    If one of them were a FIFO, bash would wait for it forever; through a link, it would write to another file.
     """
     written = " && ".join(f"! -L {folder}/{name} && ( -f {folder}/{name} || ! -e {folder}/{name} )" for name in "sz")
     return " && ".join([*(f"! -L {folder}/{name} && -f {folder}/{name}" for name in "gx"), written])

@@ -187,7 +187,7 @@ class _Running:
         return int(self.exchange.out.facts or 0)
 
     async def finish(self, limit: float | None) -> int:
-        """Wait for the command and return its exit code. If cancelled, end the command. Raises ChannelLost."""
+        """Wait for the command and return its exit code. If this wait is cancelled, end the command. Raises ChannelLost."""
         try:
             await self.keeper.send(f"{self.exchange.first}\n{self.exchange.last}\n".encode())
             with self.keeper.listening():

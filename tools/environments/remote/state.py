@@ -72,7 +72,7 @@ class RemoteState(RemoteFiles):
 
     @property
     def _snapshot(self) -> ShellSnapshot | None:
-        """The snapshot after the last command that ended and reported. It is stored packed while unused."""
+        """The snapshot after the last command that ended and reported its state. It is stored packed while unused."""
         if isinstance(self._kept, Packed):
             self._kept = self._kept.unpack()
         return self._kept
@@ -84,7 +84,7 @@ class RemoteState(RemoteFiles):
     # -- state ---------------------------------------------------------------------------------------------------
 
     async def shell_state(self) -> ShellState | None:
-        """Return the state after the last command, the same object until another ends. Raises EnvironmentFailed."""
+        """Return the state after the last command, the same object until another command ends. Raises EnvironmentFailed."""
         snapshot = await self._snapshot_now()
         if snapshot is None and not self._keepers.bare:
             known = None if self._first else await aside_within(_LIMIT, self._link, self._link.variables)

@@ -25,7 +25,7 @@ async def keeps_files(pid: int, script: int) -> bool:
     for _ in range(_LOOKS):
         if not _has_files(pid, script):
             return False
-        await asyncio.sleep(_PAUSE)  # right after a command it may still restore its own descriptors
+        await asyncio.sleep(_PAUSE)  # right after a command the shell may still restore its own descriptors
     return True
 
 
@@ -55,5 +55,5 @@ def changed(before: Limits, now: Limits) -> Limits:
 def give_limits(pid: int, limits: Limits) -> None:
     """Set these limits. Raising a hard limit needs root, but only root's commands can have raised one."""
     for kind, pair in limits.items():
-        with contextlib.suppress(OSError, ValueError):  # it has ended, which its next command detects
+        with contextlib.suppress(OSError, ValueError):  # the shell has ended, which its next command detects
             resource.prlimit(pid, kind, pair)

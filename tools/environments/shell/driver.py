@@ -119,7 +119,7 @@ _BUILTINS = frozenset(_KEYWORDS.split())
 
 
 def changes_nothing(command: str, own: Collection[str]) -> bool:
-    """Return True if the command is one program, or a builtin that leaves the shell unchanged: its state is not reported again.
+    """Return True if the command is one program, or a builtin, that leaves the shell's state unchanged.
 
     ``own`` are the names of the shell's functions and aliases.
     """
@@ -171,7 +171,7 @@ def run_with(inner: str, cwd: str | None, env: Mapping[str, str]) -> str:
 
 
 def finish(inner: str, nonce: str) -> str:
-    """Return the text that ends a command. The shell reads it only afterwards: no command that runs knows ``nonce``."""
+    """Return the text that ends a command. The shell reads it only after the command, which therefore cannot know ``nonce``."""
     return f'\\builtin eval "\\builtin echo;\\builtin echo {nonce} $? {_ROOM};$(<{inner}/f)" >{inner}/s'
 
 
