@@ -26,7 +26,7 @@ from tools.environments.shell.driver import quote
 _SMALL = 1 << 15
 """Maximum bytes of a file that are sent within the script itself."""
 _SECOND = 1_000_000_000
-_UNKNOWN = "this may have run: it is unknown whether the file was reached, and it was not retried"
+_UNKNOWN = "the operation may have run: it is unknown whether the file was reached, and it was not retried"
 _NOTHING, _NOT_RUN = "nothing was changed", "the command was not run"
 _CODES = {
     40: (errno.ENOENT, ""),
