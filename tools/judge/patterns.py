@@ -1,7 +1,7 @@
-"""The plain interface of the specification: dangerous commands, as patterns over text (003-23).
+"""Dangerous commands as patterns over text: the simple interface that the specification requires (003-23).
 
-The judge does not need the patterns listed here: a command's text shows little of its effects, which
-the judge's rules examine instead. A pattern that is added applies, in ``detect_dangerous_command`` and in the gate.
+The judge does not use the patterns listed here, because a command's text shows little of its effects. Its rules examine the
+effects. A pattern that a caller adds to the list does apply, in ``detect_dangerous_command`` and in the gate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FIRST = list(DANGEROUS_PATTERNS)
 
 
 def added() -> tuple[tuple[str, str], ...]:
-    """Return the added patterns, as (regex, description)."""
+    """Return the patterns that callers added to the list, as (regex, description)."""
     if DANGEROUS_PATTERNS == _FIRST:
         return ()
     return tuple((str(one[0]), str(one[1])) for one in DANGEROUS_PATTERNS if one not in _FIRST)

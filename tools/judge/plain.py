@@ -11,7 +11,7 @@ _READS_MORE = frozenset(
     ". source su eval exec command builtin trap alias export declare typeset function coproc awk".split()
     + "if then else elif fi for while until do done case esac select".split()
 )
-"""Names that may be followed by another command, besides shells and wrappers."""
+"""Names, besides shells and wrappers, that may run another command or change the meaning of later ones."""
 _OWN_WORK = frozenset(
     "docker docker-compose podman nerdctl npm yarn pnpm git tar bsdtar rsync scp zip make sort less man apt apt-get"
     " gcloud".split()
@@ -20,10 +20,10 @@ _OWN_WORK = frozenset(
 
 
 def simple_argv(command: str) -> tuple[str, ...] | None:
-    """Return the argv of ONE simple command that means the same to any shell, otherwise None.
+    """Return the argv of ONE simple command that means the same in any shell, otherwise None.
 
-    None for anything with a quote, expansion, pattern, redirect, operator, comment, leading assignment or wrapper
-    (sudo, env, xargs, bash, find ...).
+    None for anything with a quote, expansion, pattern, redirect, operator, comment or leading assignment, and for commands that
+    run another one: wrappers (sudo, env, xargs, find, ...), shells, ``docker exec``.
     """
     if "\n" in command or not command.isascii():
         return None

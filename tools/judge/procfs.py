@@ -32,7 +32,7 @@ _MOST = 20
 
 
 def judge_process(path: str, text: str) -> list[Finding]:
-    """Judge access to another process's variables, memory and open files.
+    """Judge access through /proc to variables and memory of any process, and to open files of other processes.
 
     They may hold keys in a form that is not redacted from a result. A command's own open files are allowed.
     """
@@ -42,7 +42,7 @@ def judge_process(path: str, text: str) -> list[Finding]:
 
 
 def names_process(text: str, *, fd: bool = True) -> bool:
-    """Return whether a path, or a text with paths, names a process's data. ``fd``: its open files count."""
+    """Return whether a path, or a text with paths, names a process's variables or memory, or, with ``fd``, its open files."""
     if "/proc/" not in text and not (text.startswith("/dev/fd/") and ".." in text):
         return False
     return any(_is_kept(match, fd) for match in _FILE.finditer(_plain(text)))
@@ -55,7 +55,7 @@ def matches_process(pattern: str) -> bool:
 
 
 def near_processes(folder: str) -> list[str]:
-    """Return the absolute ``folder`` if it is below /proc, or may be."""
+    """Return the absolute ``folder`` as a list of one if it is, or may be, below /proc; otherwise []."""
     if folder.startswith("/proc"):
         return [folder]
     first, _, rest = folder[1:].partition("/")
@@ -68,7 +68,7 @@ def is_folder(path: str) -> bool:
 
 
 def in_code(text: str) -> bool:
-    """Return whether a program's source names a process's data, in one piece or in several."""
+    """Return whether a program's source names a process's data, in one string or in several, or reads it through psutil."""
     text = _JOINED.sub("", text)
     if "psutil" in text and _BY_LIBRARY.search(text) is not None:
         return True
@@ -101,6 +101,6 @@ def _is_kept(match: re.Match[str], fd: bool) -> bool:
 
 
 def relative(text: str, near: Sequence[str]) -> list[str]:
-    """Return the paths that a word may name in folders below /proc: ``environ``, ``if=environ``, ``@environ``."""
+    """Return the paths that a word (``environ``, ``if=environ``, ``@environ``) may name in the folders ``near``, below /proc."""
     names = {text, text.rpartition("=")[2], text.rpartition("@")[2]}
     return [f"{cwd}/{name}" for cwd in near for name in names if name and name[0] not in "/-"]

@@ -1,7 +1,7 @@
-"""Tables of programs: their options, their subcommands, variables with options for them.
+"""Tables of programs: their options and subcommands, and the variables that hold options or commands for them.
 
-An option has a ``=`` if it takes a value, ``?`` if the value must be attached, ``!`` if it makes a dry run. Words without a dash
-are modes (``options.Grammar``), ``+NAME`` includes another program's options.
+After an option, ``=`` means that it takes a value, ``?`` that the value must be attached, ``!`` that the program then makes a dry
+run or prints its help. Words without a dash are modes (``options.Grammar``). ``+NAME`` includes another program's options.
 """
 
 from __future__ import annotations
@@ -349,7 +349,7 @@ SAME: Mapping[str, str] = {
     "gxargs": "xargs",
     "ash": "sh",
 }
-"""Other names of the same grammar."""
+"""Programs that have the same options as another: names in ``OPTIONS`` by their names."""
 
 VARIABLES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("tar", "gtar"), ("TAR_OPTIONS",)),
@@ -362,7 +362,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "gzip": ("GZIP",),
     "xz": ("XZ_OPT", "XZ_DEFAULTS"),
 }
-"""Variables with options for a program, in addition to its command line; ``{}`` is its subcommand."""
+"""Variables from which a program takes options in addition to those of its command line; ``{}`` stands for its subcommand."""
 
 COMMAND_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "rsync": ("RSYNC_RSH", "RSYNC_CONNECT_PROG"),
@@ -370,4 +370,4 @@ COMMAND_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "svn": ("SVN_SSH",),
     "cvs": ("CVS_RSH",),
 }
-"""Variables with a command that a program starts."""
+"""Variables that hold a command, by the program that runs it."""

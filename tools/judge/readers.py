@@ -1,7 +1,8 @@
-"""Programs that only read: their names, and the words that keep them readers. Any other program counts as one that may write.
+"""Programs that only read, and the arguments with which they only read. Any other program counts as one that may write.
 
-``PLAIN`` programs write nothing, whatever their words. A program of ``CHECKED`` has a test of its words, which returns why they
-may write, or "". All its words must be known before it runs: an unknown one may be an option, or become several words.
+``PLAIN`` programs write nothing, whatever their words. ``CHECKED`` has a test for each of its programs: it gets the program's
+words, and returns why the program may write with them, or "". All words must be known before the program runs, because an
+unknown one may be an option, or become several words.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PLAIN = names(
     " strings sum tac tail tr true tsort tty type uname unexpand uptime vdir wc which who whoami break continue base32"
     " base64 : shift times"
 )
-"""Programs and builtins without options, operands or variables that write a file or run something."""
+"""Programs and builtins that no option, operand or variable makes write a file or run something."""
 
 _WRITES: Mapping[str, str] = MappingProxyType(
     {
@@ -36,7 +37,7 @@ _WRITES: Mapping[str, str] = MappingProxyType(
         for name in group.split()
     }
 )
-"""Effects of well-known programs that are not readers: reasons for people, which do not change the result."""
+"""Effects of well-known programs that are not readers. They are reasons for people and do not change the verdict."""
 
 _VERSIONS = names(
     "python python3 node npm npx pnpm yarn deno bun ruby perl php go cargo rustc rustup java javac gcc g++ clang make cmake ninja"
@@ -67,7 +68,7 @@ def is_plain(name: str) -> bool:
 
 
 def _without(shorts: str, *longs: str) -> Callable[[Words], str]:
-    """Return a test that refuses these letters in clusters of options, and these long options, also abbreviated."""
+    """Return a test that refuses the options ``shorts`` (letters), alone or in a cluster, and ``longs``, also abbreviated."""
 
     def check(words: Words) -> str:
         for word in words:
@@ -91,7 +92,10 @@ def _find(words: Words) -> str:
 
 
 def _one_file(shorts: str, valued: str) -> Callable[[Words], str]:
-    """Return a test for a program that writes its second operand; options ``valued`` (letters) take the next word."""
+    """Return a test for a program that writes its second operand.
+
+    It refuses the options ``shorts`` (letters) too. The options ``valued`` (letters) take the next word.
+    """
     check = _without(shorts)
 
     def one(words: Words) -> str:
@@ -135,12 +139,12 @@ def _printf(words: Words) -> str:
 def _read(words: Words) -> str:
     for word in words:
         if _READ_OPTIONS.fullmatch(word) is None and _NAME.fullmatch(word) is None and not word.isdecimal():
-            return f"it sets {word}"
+            return f"{word} is not an option that only reads, or a variable with a lower-case name"
     return ""
 
 
 def _test(words: Words) -> str:
-    """Check the words of test: ``-v`` evaluates its operand, even commands in an index."""
+    """Check the words of test: ``-v`` evaluates its operand, and runs a command substitution in an array index."""
     return "-v may run text from an index" if "-v" in words and any("[" in word[:-1] for word in words) else ""
 
 
@@ -157,7 +161,7 @@ def _all_of(allowed: Callable[[str], object]) -> Callable[[Words], str]:
     return lambda words: "" if words and all(map(allowed, words)) else "it changes the session's shell"
 
 
-# -- sed and awk: programs in a language; its plain part passes -------------------------------------------------------------
+# -- sed and awk: their scripts may use only a simple part of the language -------------------------------------------------
 
 _TEXT = r"(?:[^/\\\n\[]|\\[^\n]|\[[^\]/\n]*\])*"
 _ADDRESS = rf"(?:\d+|\$|/{_TEXT}/I?)"
@@ -165,7 +169,7 @@ _COMMAND = rf"(?:[pd=]|q\d*|s/{_TEXT}/{_TEXT}/[gpIi0-9]*|s\|[^|\\\n\[]*\|[^|\\\n
 _SED = Regex(rf"\s*(?:(?:{_ADDRESS}(?:,[+~]?{_ADDRESS})?)?[ \t]*!?[ \t]*{_COMMAND}[ \t]*(?:[;\n]\s*|$))*")
 _SED_OPTION = Regex(r"-[nErsuz]+|--quiet|--silent|--regexp-extended|--posix|--separate|--unbuffered")
 _LONG = 300
-"""Maximum length; a longer script is not read."""
+"""Maximum length of a sed script; a longer one counts as one that may write."""
 
 
 def _sed(words: Words) -> str:
@@ -187,7 +191,7 @@ def _sed(words: Words) -> str:
     scripts = scripts or files[:1]
     if scripts and all(len(one) <= _LONG and _SED.fullmatch(one) for one in scripts):
         return ""
-    return "its script is not a plain one (p, d, =, q, s///)"
+    return "its script is long, or has more than simple commands p, d, =, q and s///"
 
 
 _AWK_ACTS = Regex(r"[>@]|\b(?:system|getline|close|fflush|ARGV|ARGC|ENVIRON|PROCINFO|SYMTAB|FUNCTAB)\b")

@@ -1,4 +1,4 @@
-"""What a command reads: other processes' variables and memory, by its words, and whole folders."""
+"""Find out from a command's words whether it reads other processes' variables and memory, or whole folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALWAYS = frozenset({"mv", "shred", "tar", "gtar", "bsdtar", "rg", "ag", "ack", 
 TAKES = _WITH_OPTION | _ALWAYS
 """Commands that read or change a folder with all its contents: always, or with an option such as ``-r``."""
 _SHOW_NAMES = frozenset({"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd"})
-"""Commands that print at most names. The matches of their patterns may be read by the next command of the pipe."""
+"""Commands that print names, not contents. Their patterns count, as the next command of the pipe may read the matching files."""
 
 
 def takes_folders(act: Act) -> bool:
@@ -65,7 +65,7 @@ def processes(act: Act) -> Iterator[Value]:
         elif wild and text[:1] == "/" and matches_process(text):
             yield given
         elif not act.cwds and text == "environ" and act.name != "git" and not _is_pattern(act, given):
-            yield given  # in an unknown folder
+            yield given  # the folder is unknown, and may be a process's
     for code in act.code:
         if code.language != "shell" and in_code(code.text.text):
             yield code.text._replace(text=code.path or "\N{HORIZONTAL ELLIPSIS}", shown="")
@@ -119,7 +119,7 @@ _HIDDEN = {
     "rg": Regex(r"--hidden|-[a-zA-Z]*(?:uu|\.)[a-zA-Z.]*|--no-ignore|--unrestricted"),
     "ag": Regex(r"--hidden|-[a-zA-Z]*u[a-zA-Z]*|--unrestricted"),
 }
-"""Searches that skip hidden files, and the options that include them."""
+"""Search programs that skip hidden files, and the options that include these files."""
 _SEARCH_VALUED = _PATTERNS | {
     "-m",
     "--max-count",
@@ -139,9 +139,9 @@ _SEARCH_VALUED = _PATTERNS | {
 def searched(
     act: Act, protected: Sequence[str], home: str = "", real: Callable[[str], Sequence[str]] = lambda path: ()
 ) -> list[str]:
-    """Return the absolute folders whose search reaches the ``protected`` folders and files.
+    """Return the absolute folders that the command searches so that it reaches one of the ``protected`` folders and files.
 
-    ``real`` gives the link targets of a path: a link among the words is followed.
+    ``real`` returns the targets of the links at a path, because a search follows a link that is named among its words.
     """
     hidden = True
     if act.name in _HIDDEN:
@@ -168,7 +168,10 @@ def searched(
 
 
 def _way(path: str, own: str) -> Sequence[str] | None:
-    """Return the names of folders from ``path``, which may be a pattern, down to ``own``; None if ``own`` is not below it."""
+    """Return the names of folders on the way from ``path``, which may be a pattern, down to ``own``.
+
+    () if ``path`` is ``own`` or inside it; None if neither is inside the other.
+    """
     if under(path, own):
         return ()
     if is_wild(path) and may_be_above(path, own):
@@ -223,8 +226,9 @@ _BEFORE = frozenset({"-C", "--work-tree"})
 
 
 def taken_by_git(act: Act) -> list[str]:
-    """Return the absolute files and folders that git reads into a repository, or turns into one; [] if it only reads a
-    repository.
+    """Return the absolute files and folders that git adds to a repository, turns into one, searches or compares.
+
+    [] if the command reads only the repository itself.
     """
     words = [value.text for value in act.argv]
     reading = read(words, "git")

@@ -1,6 +1,6 @@
 """The rules table: every row of the modules in this package, indexed by command.
 
-Each module here has a tuple ``RULES`` of rows (see tools/judge/table.py). It is imported when the first command is judged.
+Each module here has a tuple ``RULES`` of rows (see tools/judge/table.py). The first judged command imports them all.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ MODULES = (
     "backups",
     "schedulers",
 )
-"""The names of the files with rows in this folder. One that does not exist yet is skipped."""
+"""The names of the modules with rows in this folder. A name without a module is skipped."""
 
 ALL = "*"
 """Rows with this name are checked for every command."""
 
 ENVIRONMENT = "@environment"
-"""Rows with this name are checked for every command with variables of its own that environment.assigned returns."""
+"""Rows with this name are checked for every command that sets a variable (see ``environment.assigned``)."""
 
 REDIRECTED = "@redirected"
 """Rows with this name are checked for every command with a redirect."""
@@ -121,7 +121,7 @@ def _indexed(name: str) -> Indexed:
 
 
 def rows_for(name: str, words: Sequence[str]) -> Sequence[Rule]:
-    """Return the table's rows for ``name`` that apply to commands with these words, in their order."""
+    """Return the table's rows for ``name`` that may apply to a command with these words, in the table's order."""
     rows, by_word, free = _indexed(name)
     if not by_word:
         return rows
@@ -131,8 +131,8 @@ def rows_for(name: str, words: Sequence[str]) -> Sequence[Rule]:
 
 @functools.lru_cache(maxsize=4096)
 def family(name: str) -> tuple[str, ...]:
-    """Return the names of a program in the table: ``mkfs.ext4`` -> itself and ``mkfs``; ``python3.12`` -> itself and
-    ``python``.
+    """Return the names under which the table may list a program: ``mkfs.ext4`` -> itself and ``mkfs``; ``python3.12`` -> itself
+    and ``python``.
     """
     if name.startswith("@"):
         return (name,)

@@ -1,4 +1,4 @@
-"""Git folders of a command with a name other than ``.git``: from --git-dir, GIT_DIR, or the working folder."""
+"""Git folders that a command uses and that are not named ``.git``: from --git-dir, GIT_DIR, or the working folder."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
 
 
 def _around(folder: str, looks: Looks) -> Iterator[str]:
-    """Yield the folders that git would use as its own, from ``folder`` upwards to the first one with a ``.git``."""
+    """Yield the folders that git would try as its repository, from ``folder`` upwards to the first one with a ``.git``."""
     for _ in range(_MOST_ABOVE):
         yield folder
         kind = looks.inspect_path(f"{folder}/.git").kind if folder[:1] == "/" else "dir"
@@ -58,7 +58,7 @@ def _around(folder: str, looks: Looks) -> Iterator[str]:
 
 
 def _pointed(folder: str, looks: Looks) -> Iterator[str]:
-    """Yield ``folder``, or the folder that it names if it is a file, unless that is inside a repository's own ``.git``."""
+    """Yield ``folder``, or the folder that it names if it is a ``gitdir:`` file, unless the named one is inside a ``.git``."""
     seen = looks.inspect_path(folder)
     text = (seen.text or "") if seen.kind == "file" else ""
     target = _joined(posixpath.dirname(folder), text[7:].strip()) if text.startswith("gitdir:") else folder
@@ -67,7 +67,7 @@ def _pointed(folder: str, looks: Looks) -> Iterator[str]:
 
 
 def _unpacked(folder: str, looks: Looks) -> Iterator[str]:
-    """Yield git's folder of the repository around ``folder`` if the session unpacked it with all its contents."""
+    """Yield git's folder of the repository around ``folder`` if the session unpacked that repository from an archive."""
     while looks.is_unpacked(folder) and folder != posixpath.dirname(folder):
         seen = looks.inspect_path(f"{folder}/.git")
         if seen.kind != "missing":
@@ -78,7 +78,7 @@ def _unpacked(folder: str, looks: Looks) -> Iterator[str]:
 
 
 def own_settings(folder: str, looks: Looks) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a git folder, by key. A hook that a person's commands run counts as ``core.hooksPath``.
+    """Yield the settings of a git folder, as (key, value). A hook in the folder counts as the setting ``core.hooksPath``.
 
     The settings of a shared folder (``commondir``) are included if it is not called ``.git``.
     """

@@ -19,7 +19,7 @@ _MOST_ABOVE = 12
 
 
 def remotes(view: ActView, looks: Looks, home: str) -> Settings | None:
-    """Return the settings of the repository and its account about the remotes; None if they are unknown."""
+    """Return digests of the settings about remotes, by file: the repository's and the user's; None if they are unknown."""
     found = folders(view)
     if found is None or looks.is_elsewhere or looks.sets_remotes:
         return None
@@ -32,7 +32,7 @@ def remotes(view: ActView, looks: Looks, home: str) -> Settings | None:
 
 
 def ignored(view: ActView, looks: Looks, home: str) -> Settings | None:
-    """Return the digest of the folder's list of ignored files; None if the folder is unknown."""
+    """Return the digest of the ``.gitignore`` in each folder, by file; None if one is unknown, or if the line may change one."""
     found = folders(view)
     if found is None or looks.is_elsewhere or looks.sets_remotes or looks.are_changed(IGNORES):
         return None
@@ -69,7 +69,7 @@ def _config_of(folder: str, looks: Looks) -> str | None:
     above = [folder]
     while above[-1] != "/" and len(above) < _MOST_ABOVE:
         above.append(posixpath.dirname(above[-1]))
-    seen = [(one, looks.inspect_path(posixpath.join(one, ".git"))) for one in above]  # all, so that one read gets everything
+    seen = [(one, looks.inspect_path(posixpath.join(one, ".git"))) for one in above]  # all of them: one read then gets everything
     for at, one in seen:
         if one.kind == "dir":
             return posixpath.join(at, ".git/config")

@@ -44,7 +44,7 @@ def folders(view: ActView) -> Sequence[str] | None:
 
 
 def may_lose(kinds: str | Callable[[ActView], str]) -> Callable[[ActView, Looks], bool]:
-    """Make a row's ``seen``: True unless the working tree was seen to have none of ``kinds`` (fields of WorkTree)."""
+    """Make a row's ``seen``: it returns True unless the working tree was seen to have none of ``kinds`` (fields of WorkTree)."""
 
     def seen(view: ActView, looks: Looks) -> bool:
         where = folders(view)
@@ -61,7 +61,7 @@ _MAKES_BRANCH = ("-b", "-B", "--orphan", "-t", "--track", "--detach", "-d")
 
 
 def _names_files(view: ActView) -> bool:
-    """Return whether words after ``checkout`` name files: after ``--``, a pattern, or more than one commit's name."""
+    """Return whether words after ``checkout`` name files: words after ``--``, a path or pattern, or a second operand."""
     words = view.words
     if any(word.startswith("--pathspec-from-file") for word in words) or (view.act.fed and "--" in words):
         return True
@@ -74,12 +74,12 @@ def _names_files(view: ActView) -> bool:
 
 
 def _is_pathspec(given: Value) -> bool:
-    """Return whether this can't be the name of a branch."""
+    """Return whether a word can't be the name of a branch."""
     return given.pattern or given.text.startswith(("./", "../", "/", ":")) or not _GLOB.isdisjoint(given.text)
 
 
 NAMES_FILES = Test(_names_files)
-"""Test for files among the words after ``checkout``, as far as the words alone show it."""
+"""Test for files among the words after ``checkout``, as far as the words show this without a look at the folder."""
 
 ONE_NAME = Test(
     lambda view: len(view.operands()) == 1 and "--" not in view.words and not any(w.startswith(_MAKES_BRANCH) for w in view.words)
@@ -91,7 +91,7 @@ _SURE = git("checkout", WIDE | NAMES_FILES | opt("-f --force"))
 
 
 def checked_out(view: ActView, looks: Looks) -> bool:
-    """Return a row's ``seen`` for ``git checkout``: True if it may discard work. ``NAME`` means a file if that exists."""
+    """Return whether ``git checkout`` may discard work: a row's ``seen``. ``NAME`` means a file if one of that name exists."""
     if _NEW_BRANCH(view):
         return brings_over(view, looks)
     if not _SURE(view):
@@ -108,14 +108,14 @@ _STAYS = git("switch", ~opt("-f --force --discard-changes")) | git("merge|rebase
 
 
 def restored(view: ActView, looks: Looks) -> bool:
-    """Return a row's ``seen`` for commands that bring files of a commit into the tree."""
+    """Return whether a command that brings files of a commit into the tree may discard work: a row's ``seen``."""
     return (not _STAYS(view) and may_lose(overwritten)(view, looks)) or brings_over(view, looks)
 
 
 def aborted(view: ActView, looks: Looks) -> bool:
-    """Return a row's ``seen`` for ``git merge --abort`` and similar commands, and for commands that bring a commit in.
+    """Return whether ``git merge --abort`` or a similar command, or a merge or rebase, may discard work: a row's ``seen``.
 
-    An abort usually follows a conflict. If the folder can't be inspected, it counts as one without work.
+    An abort usually follows a conflict, so a folder that can't be inspected counts as one without resolved conflicts.
     """
     if _STAYS(view):
         return brings_over(view, looks)
@@ -141,7 +141,7 @@ def _reaches(pathspec: str, path: str) -> bool:
 
 
 def _taken(view: ActView) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the commits that a git command takes files from, as far as they are named, and the files; none for all files."""
+    """Return the named commits that a git command takes files from, and the files; an empty list of files means all."""
     reading = view.read()
     words = ["git", *view.words]
     end = words.index("--") if "--" in words else len(words)
@@ -156,7 +156,7 @@ def _taken(view: ActView) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def overwritten(view: ActView) -> str:
-    """Return the kinds of work that files of a commit replace: untracked ones too, unless it is the last commit."""
+    """Return the kinds of work that files of a commit replace: untracked files too if the command names a commit."""
     if _FROM_COMMIT(view):
         return "changed untracked"
     return "changed"
@@ -189,9 +189,7 @@ _may_clean = may_lose(cleaned)
 
 
 def may_clean(view: ActView, looks: Looks) -> bool:
-    """Return a row's ``seen`` for ``git clean``: True if there are such files, or if the line changes a list of ignored
-    files.
-    """
+    """Return whether ``git clean`` may find files to delete, or the line changes a list of ignored files: a row's ``seen``."""
     return _may_clean(view, looks) or looks.are_changed(IGNORES)
 
 

@@ -12,4 +12,4 @@ git = Program("-C -c --git-dir --work-tree --namespace --exec-path --super-prefi
 
 DRY = opt("-n --dry-run")
 WIDE = operand(r"\.{1,2}/?|(\./|\.\./)+|:/?|:/\*?|\./\*|\*{1,2}|:\(top\).*")
-"""Test for this folder, the top of the repository or everything, but not for a single file."""
+"""Test for an operand that names the working folder, the top of the repository or everything, but not a single file."""

@@ -1,4 +1,4 @@
-"""Addresses among a command's words: whether the sent data stays on this machine."""
+"""Addresses among a command's words, and whether the data that it sends stays on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.judge.table import ActView
 
 _LOCAL = r"(?:(?:[\w-]+\.)*localhost|127(?:\.\d+){1,3}|\[::1\]|::1|0\.0\.0\.0)\.?"
 LOCAL_URL = Regex(rf"(?:\w+://)?(?:[^@/?#\\\s]*@)?{_LOCAL}(?::[\d{HOLE}]*)?(?:[/?#].*)?", re.IGNORECASE)
-"""An address of this machine. A name from a local network (``.test``, ``.local``, ``.internal``) may belong to any machine."""
+"""An address of this machine. Names of a local network (``.test``, ``.local``, ``.internal``) do not count: they may be any's."""
 
 _ITEMS = frozenset({"http", "https", "xh", "xhs", "httpie"})
 _CONNECTS = frozenset({"nc", "ncat", "netcat", "cryptcat", "pwncat", "rcat", "telnet"})
@@ -21,14 +21,17 @@ _REROUTES = frozenset(
     "-x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve --dns-servers --doh-url -proxy"
     " --expand-url".split()
 )
-"""Options that send data for this machine to another host."""
+"""Options that may send data to another host although the address names this machine."""
 _CONFIGURED = frozenset({"-K", "--config"})
 _EXECUTED = frozenset({"-e", "--execute"})
 _SOCAT = Regex(r"[a-z][a-z0-9-]*:([^:,]+):.*", re.IGNORECASE)
 
 
 def to_others(view: ActView) -> bool:
-    """Return whether data sent by the command may leave this machine, because its addresses are not all local."""
+    """Return whether the data that a command sends may leave this machine: by a detour, or as not all its addresses are local.
+
+    A command without an address counts as one that may send data elsewhere.
+    """
     if is_rerouted(view):
         return True
     where = addresses(view)
@@ -45,7 +48,7 @@ def is_rerouted(view: ActView) -> bool:
 
 
 def addresses(view: ActView) -> Sequence[Value]:
-    """Return the words that name the address a client connects to."""
+    """Return the words that name the addresses to which a client connects."""
     given = view.operands()
     if view.name in _ITEMS:
         return given[1:2] if given and given[0].text.isalpha() and given[0].text.isupper() else given[:1]

@@ -1,4 +1,4 @@
-"""Parts of the host that a container gets: the options of ``docker run`` and similar commands, split as docker does."""
+"""Parts of the host that options of ``docker run`` and similar commands, split as docker splits them, give to a container."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _BUILD_VALUED = frozenset("-v --volume --cap-add --device --security-opt --pid -
 
 
 def host_built_with(view: ActView) -> str:
-    """Return the part of the host that the options of a build give to it; "" if none."""
+    """Return the part of the host that the options of a build command give to the build; "" if none."""
     return _among(view, view.read(_BUILD_VALUED).options)
 
 
@@ -93,7 +93,7 @@ _OWN_FOLDERS = Regex(r"/(?:mnt|opt|srv)/.*")
 
 
 def elsewhere_given(view: ActView) -> list[Value]:
-    """Return the folders and files outside of the working folder that ``docker run`` may write to, except caches."""
+    """Return the folders and files outside of the working folder that the container may write to, except harmless ones."""
     found: list[Value] = []
     argv = view.act.argv
     for given in view.read().options if view.path.endswith(" run") else ():
@@ -104,7 +104,7 @@ def elsewhere_given(view: ActView) -> list[Value]:
 
 
 def _writable(name: str, value: str) -> str:
-    """Return the source of a mount if it is a writable part of the host; otherwise ""."""
+    """Return the source of a mount option if it is a part of the host that the container may write to; otherwise ""."""
     if name in ("-v", "--volume"):
         source, _, rest = value.partition(":")
         said = rest.partition(":")[2].split(",")
@@ -124,7 +124,7 @@ def _is_elsewhere(source: str, cwds: Sequence[str]) -> bool:
 
 
 def is_host_path(source: str, cwds: Sequence[str], *, read_only: bool = False) -> bool:
-    """Return whether a mount's source is a part of the host that deserves an approval prompt: root, settings, sockets, a home."""
+    """Return whether a mount's source is a part of the host that needs approval: the root, settings, sockets, a home, ..."""
     if source.startswith("~"):
         source = f"/home/~{source[1:]}"
     places = [source] if source.startswith("/") else [posixpath.join(cwd, source) for cwd in cwds if source.startswith(".")]

@@ -31,7 +31,7 @@ class Program:
         return Test(ask, wanted[-1])
 
     def at(self, path: str, name: Callable[[ActView], str]) -> Callable[[ActView], str]:
-        """Return the result of ``name`` for the words after the subcommand, for ``at=``; "" for another subcommand."""
+        """Return a function for ``at=``: the result of ``name`` for the words after the subcommand; "" for another subcommand."""
         wanted = _split(path)
 
         def at(view: ActView) -> str:
@@ -55,7 +55,7 @@ class Program:
 
 
 def anywhere(words: str, unless: str = "") -> Test:
-    """Test for an operand of ``words`` with none of ``unless`` before it.
+    """Test for an operand that is one of ``words``, with none of ``unless`` before it.
 
     For programs whose verb follows any number of nouns (``gcloud sql instances delete x``). Alternatives are separated by blanks.
     """
@@ -75,17 +75,17 @@ def anywhere(words: str, unless: str = "") -> Test:
 def computed(value: Value) -> bool:
     """Return whether the value is another command's output, or otherwise unknown.
 
-    A lone unknown variable counts as a single value.
+    False for an unknown variable alone (``$x``), because it counts as a single value.
     """
     return value.text == HOLE and (not value.shown or "(" in value.shown or "`" in value.shown)
 
 
 MANY = Test(lambda view: view.act.fed or any(computed(value) or value.pattern for value in view.operands())) | FED
-"""Test for a list that another command makes, or a pattern's matches."""
+"""Test for operands that may be many: the output of another command, or a pattern."""
 
 
 def several(least: int) -> Test:
-    """Test for at least this number of operands, or a list that is made at run time."""
+    """Test for at least ``least`` operands, or for operands that may be many (``MANY``)."""
     return Test(lambda view: len(view.operands()) >= least) | MANY
 
 

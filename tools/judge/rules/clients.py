@@ -1,4 +1,4 @@
-"""Rules: deleting verbs of programs without rows of their own that look like clients of a service or a database."""
+"""Rules: programs without rows of their own that look like clients of a service or a database, with a verb that deletes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OTHER_VERBS = names("get list ls show describe create add search find logs help
 
 @functools.lru_cache(maxsize=512)
 def _is_stranger(name: str) -> bool:
-    """Return whether the program is in no row and no table. A script of the project does not count, because it is read."""
+    """Return whether no row and no table has the program. False for a path: the judge reads a script of the project."""
     if not name or "/" in name or HOLE in name or name[0] == "@" or path_of(name):
         return False
     return unlisted.is_known(name) is False and all(other not in filed() for other in family(name))

@@ -20,7 +20,7 @@ docker = Program(
 lxc = Program("--project --remote")
 _ALL = opt("-a --all")
 _HELP = word("--help")
-"""Test for the program's own help, for subcommands that no other program's words may follow."""
+"""Test for a request of help; only for subcommands after which no words of another program may follow."""
 
 _GIVES_HOST = Test(lambda view: bool(host_given(view)))
 
@@ -34,7 +34,7 @@ def _run(test: Test) -> Test:
 
 
 def _running(view: ActView, name: Callable[[ActView], Any]) -> Any:
-    """Return the result of ``name`` for the words after ``run``."""
+    """Return the result of ``name`` for the words after ``run`` or ``create``, or for all words if that one is false."""
     for path in ("run|create", "container run|create", "compose run"):
         if found := docker.at(path, name)(view):
             return found
@@ -51,7 +51,7 @@ def _given_elsewhere(view: ActView) -> str:
 
 
 def _outside(view: ActView, looks: Looks) -> bool:
-    """Return whether the container gets more of the host than the workspace, and folders for temporary files."""
+    """Return whether the container may write to more of the host than the workspace and folders for temporary files."""
     return not looks.are_inside(view.act, _running(view, elsewhere_given))
 
 

@@ -10,12 +10,12 @@ DEVICE = Regex(
     r"(?:\w+=)?/dev/(?!null|zero|full|std|fd/|tty|shm/|pts/|u?random).+|(?:\w+=)?/dev/?|PhysicalDrive.*|\\\\.\\.*"
     r"|disk\d+(?:s\d+)?|/dev"
 )
-"""Words that name a disk, a part of one, or a storage device."""
+"""Words that name a disk, a partition, or another storage device."""
 _DISK = Test(lambda view: any(map(DEVICE.fullmatch, view.said)))
 
 
 def _short_only(letters: str) -> Test:
-    """Test for a cluster of only these ``letters``, which make the program only print."""
+    """Test for a cluster of options that has only these ``letters``; with them the program only prints."""
     return word(rf"-[{letters}]+")
 
 

@@ -24,14 +24,14 @@ def _is_one_of_many(path: Value) -> bool:
 
 
 def _loses(act: Act, path: Value) -> bool:
-    """Return whether an important file is emptied. In code of other languages, the act's input holds the written data."""
+    """Return whether a redirect empties an important file. For code that is not shell, the act's input is the written data."""
     if _is_one_of_many(path):
         return True
     return _DATA_FILE.fullmatch(path.text) is not None and (act.language == "shell" or not act.read().text.strip())
 
 
 def _emptied(view: ActView) -> bool:
-    """Return whether a file is emptied because nothing is written to it: ``> app.db``, ``: > app.db``."""
+    """Return whether a redirect empties a file, as the command prints nothing: ``> app.db``, ``: > app.db``."""
     act = view.act
     return (
         not act.prints
@@ -44,7 +44,7 @@ _PRINTS_NOTHING = {"cat": (["/dev/null"],), "printf": ([""], ["%s", ""]), "echo"
 
 
 _ALL_LINES = Regex(r"(?:1,\$|0,/\^/|//|/\.\*/|/\^/)?\s*d(?:;.*)?")
-"""The sed script that deletes all lines."""
+"""The sed scripts that delete all lines."""
 
 
 def _drops_all(view: ActView) -> bool:
@@ -56,7 +56,7 @@ def _truncated(view: ActView) -> Sequence[Value]:
 
 
 def _was_there(paths: Callable[[ActView], Sequence[Value]]) -> Callable[[ActView, Looks], bool]:
-    """Make a row's ``seen``: False if the file was seen not to exist yet, so that nothing is emptied."""
+    """Make a row's ``seen``: it returns False if no file at ``paths`` exists yet, so that nothing is emptied."""
 
     def seen(view: ActView, looks: Looks) -> bool:
         given = paths(view)

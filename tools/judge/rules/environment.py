@@ -112,7 +112,7 @@ _HARMLESS = {
         r"(?:/(?:usr/(?:local/)?|opt/homebrew/|nix/\S+/|run/current-system/sw/)?s?bin/)?(?:\w{0,3}sh|nu|false|true|nologin)|"
     ),
 }
-"""Values that make a variable load nothing foreign."""
+"""Values of variables in ``_LOADERS`` with which programs load no foreign code."""
 
 _TLS = {
     "NODE_TLS_REJECT_UNAUTHORIZED": Regex(r"0"),
@@ -143,7 +143,7 @@ _FOREIGN_PATH = Regex(
 
 
 def assigned(view: ActView) -> list[tuple[str, Value]]:
-    """Return the assigned variables that a row is about: for the command (a prefix, ``env``), and by ``export`` and similar
+    """Return the variables that the command sets and a row is about, with values: by a prefix, ``env``, ``export`` and similar
     builtins.
     """
     if view.assigned is not None:
@@ -159,7 +159,7 @@ def assigned(view: ActView) -> list[tuple[str, Value]]:
 
 @functools.lru_cache(maxsize=1_024)
 def _concerns(name: str) -> bool:
-    """Return whether a row may be about a variable of this name. A long script exports some variables to all its commands."""
+    """Return whether a row may be about a variable of this name. Cached, as a script may export variables to many commands."""
     return name in _EDITORS or name in _LOADERS or name in _TLS or name in _OTHERS or name.startswith(_BEGINNINGS)
 
 
@@ -170,7 +170,7 @@ _OTHERS = frozenset(
 _BEGINNINGS = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "BASH_FUNC_", "TOOLCRIB_", "CARGO_TARGET_", "AWS_ENDPOINT_URL")
 _SETTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "set", "setx", "setenv"})
 NAMES = "@environment export declare typeset readonly local env setx"
-"""Commands that set variables."""
+"""Names of the rows about variables: any command with a prefix, and the commands that set variables."""
 
 
 def loads(name: str, given: Value) -> bool:
@@ -210,7 +210,7 @@ def _loaded(view: ActView) -> str:
 
 
 def _names_own_modules(view: ActView, name: str, given: Value) -> bool:
-    """Return whether PYTHONPATH begins at the working folder or below, as in a project below /tmp."""
+    """Return whether this is PYTHONPATH and begins with the working folder or one below it, as in a project below /tmp."""
     first = given.text.partition(":")[0] + "/"
     cwds = view.act.cwds
     return name == "PYTHONPATH" and bool(cwds) and all(cwd.count("/") > 1 and first.startswith(f"{cwd}/") for cwd in cwds)

@@ -41,7 +41,7 @@ _LOCAL_HOSTED = Regex(r"(?:[\w.-]+@)?(?:localhost|127\.0\.0\.1):.*")
 
 
 def names_secret(given: Value, shown: bool = True) -> bool:
-    """Return whether the value holds a secret, or names the file of one."""
+    """Return whether the value holds a secret or names a file of secrets; with ``shown``, also as written in the command."""
     if given.taint & Taint.SECRET:
         return True
     return SECRET_PATH.search(given.text) is not None or (
@@ -61,7 +61,7 @@ _BODIES = frozenset(
 )
 """Options whose value is sent, or names a file that is sent: ``@FILE``, ``<FILE``."""
 _FILES = frozenset("-T --upload-file --post-file --body-file -i --input-file --load-cookies -b --cookie --etag-compare".split())
-"""Options whose value is a file that is sent, or whose lines are sent."""
+"""Options whose value names a file; the program sends its contents or parts of them (addresses, cookies)."""
 _TEXTS = frozenset(
     "--post-data --body-data --raw -A --user-agent -e --referer -U -X --request --method --form-string -u --user --oauth2-bearer"
     " -Q --quote --mail-from --mail-rcpt --url --base -B".split()
@@ -77,7 +77,7 @@ _STDIN = frozenset({"-", ".", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 
 
 def _sends_secret(view: ActView) -> bool:
-    """Return whether curl, wget or a similar program sends a secret. A local key that it only uses (``--cacert``) is not sent."""
+    """Return whether curl, wget or a similar program sends a secret. It does not send a key that it only uses (``--key``)."""
     if any(_option_sends(view, name, given) for name, given in sent_options(view)):
         return True
     carried = view.act.taint & Taint.SECRET
@@ -96,7 +96,7 @@ def _sends_secret(view: ActView) -> bool:
 
 
 def sent_options(view: ActView) -> Iterator[tuple[str, Value]]:
-    """Yield the options whose values are sent, and these values."""
+    """Yield (name, value) of each option whose value is sent."""
     argv = view.act.argv
     for given in view.read(_SENT).options:
         if given.value is None or given.name not in _SENT or (given.name == "-i" and view.name in _LOCAL_I):
@@ -151,7 +151,7 @@ def _whole(view: ActView) -> bool:
 
 
 def copies_out(view: ActView) -> bool:
-    """Return whether scp or rsync copies a secret to another host."""
+    """Return whether scp or rsync copies a secret, or a whole home or root folder, to another host."""
     given = view.operands(frozenset(["-i", "-e", "-P", "-F", "-o", "-l", "--rsh", "--exclude", "--include", "-S", "-c"]))
     if len(given) < 2 or not _HOST_PATH.fullmatch(given[-1].text) or _LOCAL_HOSTED.fullmatch(given[-1].text):
         return False
@@ -177,7 +177,7 @@ def _uploads(view: ActView) -> bool:
 
 
 def _receiver(view: ActView) -> bool:
-    """Return whether nc connects to a host and gets a file or a pipe with the person's own data."""
+    """Return whether nc or a similar client connects to another host and gets a file, or a pipe with the user's own data."""
     act = view.act
     if any(word in ("-l", "-z", "--listen") or re.fullmatch(r"-\w*[lz]\w*", word) for word in view.words):
         return False
@@ -331,7 +331,7 @@ RULES = (
             )
         )
         & opt("-f --force"),
-        "adds keys to shared files",
+        "adds secret files to a repository",
         yes="git add -f .ssh/id_rsa",
         no="git add -f dist",
     ),

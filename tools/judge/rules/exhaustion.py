@@ -20,7 +20,7 @@ def _bytes(size: str) -> int:
 
 
 def _fills(view: ActView) -> bool:
-    """Return whether the command writes to a file: a redirect that keeps the output."""
+    """Return whether a redirect writes the output to a file that keeps it, unlike a device."""
     return any(target.op.startswith((">", "&>")) and not _is_sink(target.path.text) for target in view.act.redirects)
 
 

@@ -28,14 +28,14 @@ def _in_a_root(view: ActView, looks: Looks) -> bool:
 
 
 def _is_made(given: Value) -> bool:
-    """Return whether a word is the whole name of a folder that ``mktemp -d`` made, or empty."""
+    """Return whether a word is the whole name of a folder that ``mktemp -d`` made. (If mktemp failed, the word is empty.)"""
     if not given.taint & Taint.MADE or given.pattern or given.text == HOLE:
         return False
     return HOLE not in given.text or (given.text[-1] == HOLE and (given.text.count(HOLE) == 1 or not isinstance(given, Elastic)))
 
 
 def _only_made(view: ActView) -> bool:
-    """Return whether only folders made by ``mktemp -d`` here are deleted."""
+    """Return whether the command deletes only folders that ``mktemp -d`` made in the same line."""
     return not view.act.fed and not view.act.place and all(map(_is_made, view.operands()))
 
 
@@ -45,7 +45,7 @@ def _many(view: ActView) -> bool:
 
 
 def _is_many(given: Value) -> bool:
-    """Return whether a word is a substitution or a pattern without a letter of a name: ``*``, ``dir/*``, ``{*,.*}``."""
+    """Return whether a word may name many files: a command's output, or a pattern without letters of a name, like ``dir/*``."""
     tail = given.text.rstrip("/").rpartition("/")[2]
     if (given.pattern or given.taint & Taint.MANY) and tail and not any(char.isalnum() for char in tail.replace(HOLE, "")):
         return True
@@ -64,7 +64,7 @@ _RSYNC_DELETES = word(r"--del(ete)?(-.*)?|--remove-source-files|--remove-sent-fi
     word("--dry-run") | word(r"-[a-zA-Z]*n[a-zA-Z]*")
 )
 _RSYNC_ELSEWHERE = operand(rf"[^/]*[:{HOLE}].*")
-"""A side that is, or may be, on another host."""
+"""Test for a source or target of rsync that is, or may be, on another host."""
 
 RULES = (
     rule(

@@ -14,7 +14,7 @@ _STARTS = Regex(r"[-(!\\]")
 
 
 def _find_starts(view: ActView) -> Sequence[Value]:
-    """Return the folders that find starts from: "." if none is named. A find that follows links may reach any folder."""
+    """Return the folders that find starts from: "." if none is named, and an unknown one if it follows links."""
     found: list[Value] = []
     if not {"-L", "-follow"}.isdisjoint(view.words):
         found.append(Value(HOLE))
@@ -33,7 +33,7 @@ _NARROWS = {
     **dict.fromkeys(("-type", "-mindepth", "-maxdepth", "-mtime", "-mmin", "-newer", "-size", "-path", "-user", "-name"), 1),
     **dict.fromkeys(("-depth", "-empty", "-mount", "-xdev", "-print", "-print0", "-ls"), 0),
 }
-"""Words of find, with the number of their arguments, that only narrow the results for later words, or print names."""
+"""Words of find that only narrow the matches for later words, or print names, with the number of their arguments."""
 
 
 def _only_remade(view: ActView, looks: Looks) -> bool:
@@ -66,7 +66,7 @@ _WORD_OF_NAME = Regex(r"[A-Za-z0-9]{2}")
 
 
 def _only_named(view: ActView) -> bool:
-    """Return whether find deletes only files of certain names: a person may agree to that even in a home."""
+    """Return whether find deletes only files of certain names, which a user may approve even in a home."""
     words = view.words
     before = words[: words.index("-delete")] if "-delete" in words else words
     if not _EITHER.isdisjoint(before):

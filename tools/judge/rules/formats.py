@@ -26,7 +26,7 @@ _DEVICES = frozenset({"-c", "-d", "-j", "-J", "-l", "-r", "--journal-device"})
 
 
 def _path(view: ActView) -> str:
-    """Return the grammar of the program that makes the file system: ``mkfs -t TYPE`` starts ``mkfs.TYPE``."""
+    """Return the name of the grammar of the program that makes the file system: ``mkfs -t TYPE`` starts ``mkfs.TYPE``."""
     if view.name != "mkfs":
         return view.path
     kinds = view.values(frozenset({"-t", "--type"}))
@@ -44,7 +44,7 @@ def _formatted(view: ActView) -> list[Value]:
 
 
 def _formats(view: ActView) -> bool:
-    """Return whether something is formatted, and not only shown."""
+    """Return whether the command formats something, and does not only show what it would do."""
     if view.name == "bcachefs" and not any(value.text == "format" for value in view.operands()):
         return False
     path = _path(view)
@@ -68,7 +68,7 @@ def _formats_other(view: ActView) -> bool:
 
 
 def _not_ours(view: ActView, looks: Looks) -> bool:
-    """Return whether something other than a file of the workspace, or a temporary file, may be formatted."""
+    """Return whether the command may format something that is neither a file of the workspace nor a temporary file."""
     given = _formatted(view)[:1] if _path(view) else []
     return not given or not looks.are_inside(view.act, given)
 

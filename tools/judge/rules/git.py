@@ -39,7 +39,7 @@ _CONFIG_OPTIONS = "-f --file --blob --type -t --default --comment --value --fixe
 def _config_pairs(view: ActView) -> list[tuple[str, str]]:
     """Return the settings of ``-c key=value`` before the subcommand, ``clone -c``, and ``git config key value``.
 
-    ``--config-env`` takes the value from a variable; it is unknown if the line does not set the variable.
+    ``--config-env`` takes the value from a variable. The value is HOLE (unknown) if the line does not set that variable.
     """
     words = view.words
     found = []
@@ -86,14 +86,14 @@ def _runs(key: str, value: str) -> bool:
 
 
 def _runs_code(view: ActView, looks: Looks) -> bool:
-    """Return a row's ``seen``: True if a setting, on the line or in one of ``bare_folders``, makes git run something."""
+    """Return whether a setting, on the line or in one of ``bare_folders``, makes git run something: a row's ``seen``."""
     if _sets_code(view):
         return not _READS_CONFIG(view)
     return any(_runs(key, value) for folder in bare_folders(view, looks) for key, value in own_settings(folder, looks))
 
 
 def _other_commands(view: ActView) -> bool:
-    """Return whether git takes the programs for its subcommands from a folder other than the system's."""
+    """Return whether ``--exec-path`` makes git run its subcommands from a folder that is not one of the system's."""
     given = (word[12:] for word in view.words if word.startswith("--exec-path="))
     return any(not folder.startswith(("/usr/", "/opt/", "/Library/", "/Applications/")) for folder in given)
 

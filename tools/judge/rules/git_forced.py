@@ -1,4 +1,4 @@
-"""Rules: git. Settings and plumbing that run programs, reveal passwords, or remove the commits of other branches and remotes."""
+"""Rules: git. Settings and plumbing that run programs, show passwords, or drop commits of branches, here or on a remote."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _RUNNING = Regex(
     r"|tar|hook|guitool|remote|imap|sendemail|interactive|pager|credential|alias)(?:\..*)?",
     re.IGNORECASE,
 )
-"""Sections of settings that have names of programs in some of their keys."""
+"""Sections of settings in which the values of some keys name programs."""
 _VALUED = frozenset("-f --file --blob".split())
 _MOST_ABOVE = 12
 
 
 def _renames_into(view: ActView) -> bool:
-    """Return whether a section of settings gets another name, under which its settings may name programs."""
+    """Return whether the command renames a section of settings so that values in it may name programs."""
     given = [one.text.lower() for one in view.operands(_VALUED)]
     given = given[1:] if given[:1] == ["rename-section"] else given
     if len(given) < 2:
@@ -80,7 +80,10 @@ def _forced(view: ActView) -> str:
 
 
 def _may_drop_commits(view: ActView, looks: Looks) -> bool:
-    """Return a row's ``seen``: True unless the branch does not exist yet, or another one has its last commit."""
+    """Return whether the moved branch may lose commits: a row's ``seen``.
+
+    False if that branch does not exist yet, or if another branch has its last commit.
+    """
     name, _, start = _forced(view).partition(" ")
     where = folders(view)
     if where is None or HOLE in name:

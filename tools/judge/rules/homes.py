@@ -1,4 +1,4 @@
-"""Rules: a folder that a program gets as the person's home, with the settings in it."""
+"""Rules: a folder that a command sets as HOME and that has settings which the session wrote."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tools.judge.table import ActView, Test, rule
 
 
 def _homes(view: ActView) -> list[str]:
-    """Return the absolute folders that a program would use as the person's home."""
+    """Return the absolute folders that the command sets as HOME."""
     given = [value.text for name, value in assigned(view) if name == "HOME" and value.known]
     return [posixpath.normpath(posixpath.join(cwd, text)) for text in given if text for cwd in view.act.cwds or ("/",)]
 
 
 def _has_settings(view: ActView, looks: Looks) -> bool:
-    """Return whether the session wrote settings into that folder which would be start files in a home."""
+    """Return whether the session wrote files below the new HOME that programs read from a home as settings or start files."""
     return any(
         row.key.startswith("persist.")
         for home in _homes(view)

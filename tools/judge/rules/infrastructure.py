@@ -23,8 +23,8 @@ def _tf(path: str, test: Test = ANY) -> Test:
 
 
 def _saved_plan(view: ActView) -> bool:
-    """Return whether this runs a saved plan: ``terraform apply p.out`` does so without a question, while ``apply`` alone asks at
-    the terminal.
+    """Return whether the words name a saved plan: ``terraform apply p.out`` runs it without a question, while ``apply`` alone
+    asks at the terminal.
     """
     return any(
         re.fullmatch(r"[^=]+", one.text)

@@ -82,7 +82,7 @@ _PRINTS_SECRET = Regex(
     r"|secret-tool lookup|git credential fill|security find-",
     re.IGNORECASE,
 )
-"""Commands that print a key or a password, with the program's name: other programs use the same words for something else."""
+"""Commands that print a key or a password. It begins with the program, as the same words mean something else to others."""
 _SENDERS = frozenset(
     [
         "nc",
@@ -120,7 +120,7 @@ class Across(NamedTuple):
 
 
 def across(acts: Sequence[Act], home: str = "") -> Iterator[Across]:
-    """Yield the effects that several of ``acts`` have only together. ``home`` is absolute; "" if it is unknown."""
+    """Yield the effects that several ``acts`` have together and none has alone. ``home`` is absolute; "" if it is unknown."""
     if len(acts) < 2:
         return
     names = {act.name for act in acts}
