@@ -16,7 +16,7 @@ _DEVELOPMENT = Regex(
 
 
 def _elsewhere(view: ActView) -> bool:
-    """Return whether some address among the command's words is not this machine's and not a server under development."""
+    """Return whether a word is the address of neither this machine nor a server under development, or no word is an address."""
     urls = [
         value.text
         for value in view.act.argv[1:]

@@ -33,7 +33,7 @@ _ASSIGNS = Regex(r"^(?:\s*(?:export |local |declare |readonly )?[A-Za-z_]\w*=[^\
 
 
 def code_findings(act: Act, before: Act | None = None) -> Iterator[tuple[str, str]]:
-    """Yield (key, why) for code that ``act`` runs although it could not be read; ``before`` is the act found before it."""
+    """Yield (key, why) for code that ``act`` runs although the judge could not read it; ``before``: the act before it, if any."""
     told: set[str] = set()
     for code in act.code:
         if before is not None and code.path.startswith("/dev/fd/") and _is_initialiser(before):
@@ -93,7 +93,10 @@ _FOREIGN_ACTS = Regex(
 
 
 def _unread(code: Code) -> bool:
-    """Return whether the code could not be examined: it is completely unknown, or no reader understood it."""
+    """Return whether the code could not be examined.
+
+    It is unknown, completely or in the name of a shell command, or it is in a language without a reader.
+    """
     text = code.text.text
     if HOLE in text:
         whole = not text.replace(HOLE, "").strip("\"' \t\n;")
@@ -128,7 +131,7 @@ def _is_initialiser(act: Act) -> bool:
 
 
 def _is_harmless(act: Act, code: Code) -> bool:
-    """Return whether the code is the output of a program that is intended to be evaluated."""
+    """Return whether the code is the output of one of the ``_INITIALISERS``."""
     text = code.text.text
     shown = code.text.shown or next((one.shown for one in act.argv[1:] if one.text == text), "")
     if not shown and code.source == "file":
@@ -137,7 +140,7 @@ def _is_harmless(act: Act, code: Code) -> bool:
 
 
 _COMMAND_PLACE = Regex(rf"(?:^|[;&|\n(]|\$\(|`|\b(?:do|then|else|sudo|exec|eval|xargs|command|nohup|time)\s)\s*['\"]?{HOLE}")
-"""An unknown part of shell text, in a position that a command's name has."""
+"""An unknown part of shell text in the position of a command's name."""
 
 # -- commands without a known name -----------------------------------------------------------------------------------------
 

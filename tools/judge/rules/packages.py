@@ -12,7 +12,7 @@ dnf = Program("-c --config --installroot --releasever --enablerepo --disablerepo
 registry = Program("--registry --otp --tag --token --index --manifest-path --config --prefix --workspace -w")
 pip = Program("--proxy --index-url -i --python --cache-dir --log --timeout")
 _IN_PROJECT = Test(lambda view: view.name in ("npm", "pnpm", "yarn", "cargo"))
-"""Test for programs that remove packages from a project's own list, which can restore them."""
+"""Test for programs that remove packages of a project. The project's files list them, so they can be installed again."""
 
 _APT_DRY = opt("-s --simulate --just-print --dry-run --no-act --recon --print-uris --download-only")
 _DNF_DRY = text(r"--assumeno|--downloadonly|--setopt=tsflags=test")

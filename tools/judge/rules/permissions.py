@@ -13,14 +13,14 @@ _SAYS_MODE = frozenset({"-m", "--modify", "-x", "-M", "-X", "--set", "--from"})
 
 
 def _targets(view: ActView) -> Sequence[Value]:
-    """Return the operands after the mode or the owner."""
+    """Return the operands without the mode or the owner."""
     given = view.operands(_SAYS_MODE)
     says = view.name not in ("chmod", "chown", "chgrp") or any(word.startswith("--reference") for word in view.words)
     return given if says else given[1:]
 
 
 def _world_writable(view: ActView) -> bool:
-    """Return whether the mode lets everybody write, or removes the owner's own rights."""
+    """Return whether the mode lets all users write, removes rights of the owner, or is unknown."""
     given = view.operands()
     mode = given[0].text if given else ""
     if re.fullmatch(r"[0-7]{3,5}", mode):

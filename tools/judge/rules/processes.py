@@ -1,4 +1,4 @@
-"""Rules: killing processes, and exhausting the machine's processes."""
+"""Rules: killing processes, reading or taking them over, and starting too many."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _ours(view: ActView) -> bool:
 
 
 def _with_variables(view: ActView) -> bool:
-    """Return whether ``e`` is among options without a dash."""
+    """Return whether ``e``, with which ps shows variables, is among the options without a dash (``ps auxe``)."""
     words = view.words
     return any(
         re.fullmatch(r"[aAcfghjlmnNrsSTuvwxXZ]*e[aAcefghjlmnNorsSTuvwxXZ]*", word) is not None
@@ -111,7 +111,7 @@ _TRACED = {name: WRAPPERS[name][0].valued for name in ("strace", "ltrace", "perf
 
 
 def _attaches(view: ActView) -> bool:
-    """Return whether a running process is debugged, traced or copied. One that the same command line started does not count."""
+    """Return whether the command debugs, traces or dumps a running process that the same line did not start."""
     given = list(view.act.argv[1:])
     words = view.words
     if any(_BEGUN_HERE.fullmatch(value.shown) for value in given):
@@ -136,7 +136,7 @@ _GDB_VALUED = frozenset({"-ex", "-x", "-c", "-iex", "-d", "-s", "-e", "-cd", "-t
 
 
 def _traces(words: Sequence[str], valued: frozenset[str]) -> bool:
-    """Return whether ``-p`` is among the options, which end at the start of the command."""
+    """Return whether ``-p`` is among the tracer's own options, before the command that it starts."""
     at = 0
     while at < len(words) and words[at][:1] == "-" and words[at] != "--":
         if re.fullmatch(r"-[a-zA-Z]*p\d*|--attach(=.*)?|--pid(=.*)?|--tid(=.*)?", words[at]):

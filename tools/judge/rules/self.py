@@ -102,7 +102,7 @@ def _is_change(given: list[str]) -> bool:
         return False
     if given[0] in _GRANTS:
         return not (given[0] in ("approvals", "approval", "grants") and (len(given) == 1 or given[1] in _LISTS))
-    if given[0] in ("env", "sandbox"):  # other sessions' environments, and a shell of the user's
+    if given[0] in ("env", "sandbox"):  # end other sessions' environments, or start a shell that is not judged
         return bool(_ENDS.intersection(given[1:2]))
     if given[0] == "cron":
         return bool(given[1:]) and given[1] not in _LISTS
@@ -134,7 +134,7 @@ _TERMINALS = frozenset({"script", "expect", "unbuffer", "tmux", "screen", "dtach
 
 
 def _has_terminal(view: ActView) -> bool:
-    """Return whether toolcrib would get a terminal that the same command can type into, so that it could answer the prompts."""
+    """Return whether the command would give toolcrib a terminal and type into it, so that it could answer toolcrib's prompts."""
     first = next((value.text for value in view.operands(_VALUED)), "chat")
     given = view.act.language != "shell" or not _TERMINALS.isdisjoint(view.act.wrappers)
     return given and first in ("chat", "call")

@@ -1,7 +1,7 @@
 """Rules: sending any file, not only a secret one, or unknown data to a host that only the command names.
 
-A short text in the command itself may be sent anywhere, and anything may be sent to this machine. The user chose the host if it
-is an ssh alias (``web:``), a git remote, or the bucket of an account that the user set up.
+A short text in the command itself may be sent anywhere without approval, and anything may be sent to this machine. A host also
+needs no approval if the user chose it: an ssh alias (``web:``), a git remote, or the bucket of an account that the user set up.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ Where = Callable[[ActView], Sequence[Value]]
 
 
 def _sending(names: str, test: Test, where: Where, yes: Sequence[str], no: Sequence[str]) -> Rule:
-    """Return a rule. A grant for it covers the hosts from ``where``, but only those written in the command."""
+    """Return a rule for commands that send. Its grants cover the hosts that ``where`` returns if the command spells them out."""
 
     def hosts(view: ActView) -> str:
         found = {_host(one.text) for one in where(view) if not LOCAL_URL.fullmatch(one.text)}

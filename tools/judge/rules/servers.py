@@ -1,4 +1,4 @@
-"""Rules: messages to running programs outside of the session that make them act, over D-Bus or in editors."""
+"""Rules: messages, over D-Bus or to editors, that make running programs outside of the session act."""
 
 from __future__ import annotations
 

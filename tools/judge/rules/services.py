@@ -297,7 +297,7 @@ RULES = (
         "supervisorctl pm2 forever god monit circusctl eye immortalctl honcho pueue nssm",
         sub("stop|shutdown|remove|delete|kill|stopall|stop-all|unmonitor|rm|quit|clear|reset|clean|del")
         & ~(
-            # allowed: finished tasks, tasks that have not begun, and one task by its number (as with ``kill PID``)
+            # allowed: remove tasks that have finished or not begun, and end one task by its number (like ``kill PID``)
             Test(lambda view: view.name == "pueue")
             & (sub("clean|remove") | (sub("kill") & count(2) & ~opt("-g --group -a --all")))
         ),

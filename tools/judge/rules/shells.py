@@ -133,7 +133,7 @@ RULES = (
         "ask-once",
         _SHELL_NAMES,
         opt("-i") & Test(lambda view: view.act.stdin is not None and not view.act.code),
-        "runs a shell on a pipe's data",
+        "runs an interactive shell with a pipe as its input",
         yes=(),
         no="bash -i",
         dry=False,

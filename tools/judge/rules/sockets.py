@@ -1,4 +1,4 @@
-"""Rules: sockets of programs that obey their clients. A connection to one has the same power as the program behind it.
+"""Rules: sockets of programs that obey their clients. A client of such a socket has the same power as the program behind it.
 
 The path of such a socket counts in words, addresses (``unix://``, ``UNIX-CONNECT:``), variables and code. Programs that only use
 the name of a file need no approval, nor do programs whose commands other rules judge (docker, tmux).
@@ -41,7 +41,7 @@ _SOCKETS: Mapping[str, Regex[str]] = {
 }
 """Kinds of sockets, by a pattern that is searched in paths, words and code."""
 _MARKS = ("sock", "/user/", "agent", "dbus", "tmux-", "screen", "zellij", "systemd", "toolcrib", f"{HOLE}/", "%2")
-"""Every path that a pattern matches, or may match once it is known, has one of these texts."""
+"""Texts of which each path has at least one if a pattern matches it, or may match it once its unknown parts are known."""
 _FOLDERS = ("/run", "/var/run", HOLE, *(f"/tmp/{name}" for name in ("tmux-", "ssh-", "dbus-", "zellij-", "toolcrib-")))  # noqa: S108 - compared, not used
 """Beginnings of folders with sockets of these kinds."""
 _OWN_VERBS: Mapping[str, frozenset[str]] = {
@@ -52,7 +52,7 @@ _OWN_VERBS: Mapping[str, frozenset[str]] = {
     "agent": names("ssh-agent gpg-agent"),
     "multiplexer": frozenset(READERS),
 }
-"""Programs whose commands other rules judge, and programs that listen on these sockets."""
+"""Programs, by kind of socket, whose commands other rules judge or that listen on these sockets."""
 _LOOKS = names(
     "[ [[ test file find fd fdfind tree git gh glab rg ag ack ugrep sed gsed awk gawk mawk yq printf lsof ss netstat sort less"
     " more bat tee rm unlink chmod chown chgrp touch mkdir rmdir"
@@ -98,7 +98,7 @@ def _is_near(view: ActView) -> bool:
 
 
 def _reached(view: ActView) -> Mapping[str, str]:
-    """Return the kinds of sockets that the command names, with their paths; ``KIND=`` if it may only pass the path on."""
+    """Return the paths of the sockets that the command names, by kind, or by ``KIND=`` if it may only pass the path on."""
     if view.sockets is None:
         view.sockets = dict(one for one in _named(view) if view.name not in _OWN_VERBS.get(one[0].rstrip("="), ()))
     return view.sockets
@@ -125,7 +125,7 @@ def _named(view: ActView) -> Iterator[tuple[str, str]]:
 
 
 def _kinds(given: Value, cwds: Sequence[str], handed: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield the kinds of sockets that a text names, with their paths, relative to each of ``cwds``; "" for none."""
+    """Yield (kind, path) of the sockets that a text names. ``cwds``: the folders it may be relative to, ("",) if to none."""
     text = given.text.replace("%2F", "/").replace("%2f", "/") if "%2" in given.text else given.text
     if HOLE in text and "XDG_RUNTIME_DIR" in given.shown:
         text = text.replace(HOLE, f"/run/user/{HOLE}", 1)
@@ -175,7 +175,7 @@ def _at(kind: str) -> Callable[[ActView], str]:
 
 
 def _is_strange(view: ActView, looks: Looks) -> bool:
-    """Return whether a generic client connects to a socket outside of the workspace that is in no table."""
+    """Return whether a generic client connects to a socket outside of the workspace that no pattern here matches."""
     strange = [one for one in _operands(view) if not _is_own(view, one, looks) and not _SERVERS.search(one.text)]
     return (
         bool(strange)
