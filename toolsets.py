@@ -86,7 +86,7 @@ _LEGACY_TOOLSET_MAP: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "honcho_tools": ("honcho_context", "honcho_profile", "honcho_search", "honcho_conclude"),
     }
 )
-"""Old names with a _tools suffix, with the tools they stand for (003-16). Unregistered tools are left out later."""
+"""Old names with a _tools suffix, and the tools that they stand for (003-16), which need not be registered."""
 
 
 class ToolsetCatalog:
@@ -138,7 +138,7 @@ class ToolsetCatalog:
         return any(map(self._tools.is_toolset_available, dict.fromkeys(entry.toolset for entry in entries)))
 
     def resolve(self, name: str) -> list[str]:
-        """Return the names of its tools, each once, in order (003-11).
+        """Return the names of a toolset's tools, each once, in order (003-11).
 
         Raises ToolsetError for an unknown name, and for a cycle, with its path.
         """
@@ -177,8 +177,9 @@ class ToolsetCatalog:
     ) -> list[str]:
         """Return the selected tools, available or not (003-13).
 
-        They are those of ``enabled`` if given, else all, except those of ``disabled``. ``without`` names single tools to leave
-        out. Raises ToolsetError for an unknown name, and for the preset of a platform in ``disabled``: it has almost all tools.
+        These are the tools of ``enabled`` if given, else all tools, except those of ``disabled``. ``without`` names single tools
+        to leave out. Raises ToolsetError for an unknown name, and for a platform's preset in ``disabled``, because a preset has
+        almost all tools.
         """
         for name in disabled or ():
             if _ALIASES.get(name, name).startswith(PRESET):
@@ -191,7 +192,7 @@ class ToolsetCatalog:
         return [name for name in chosen if name not in dropped and name not in without]
 
     def _parts(self, name: str) -> list[str]:
-        """Return the toolsets that a preset includes, those of other bundles in their place."""
+        """Return the toolsets that a preset includes. A bundle among them is replaced by the toolsets that it includes."""
         bundle = self._bundles.get(_ALIASES.get(name, name))
         inner = () if bundle is None else bundle.includes
         return [part for one in inner for part in (self._parts(one) if one in self._bundles else [one])]

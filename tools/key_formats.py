@@ -1,4 +1,4 @@
-"""Formats of well-known keys and tokens, each with a literal that every one of them contains.
+"""Formats of well-known keys and tokens, each with a literal that every key of the format contains.
 
 The prefixes and lengths are published by the vendors, most of them for secret scanning
 (https://docs.github.com/en/code-security/secret-scanning/introduction/supported-secret-scanning-patterns).

@@ -19,7 +19,7 @@ _ESCAPES = (
 _CONTINUATION = bytes(range(0x80, 0xC0))
 """Bytes that remain of a character whose first byte was cut off."""
 _FEW = 8
-"""Number of non-text bytes below which output does not count as binary."""
+"""Maximum number of non-text bytes in output that counts as text whatever its length."""
 
 
 def readable(captured: Captured) -> str:
@@ -53,7 +53,7 @@ def _is_binary(sample: bytes) -> bool:
 
 
 def differences(captured: Captured, text: str) -> Iterator[str]:
-    """Yield how ``text``, from ``readable``, differs from the printed bytes, besides escapes and a named gap."""
+    """Yield how ``text``, from ``readable``, differs from the printed bytes, apart from escapes and a named gap."""
     if captured.redrawn:
         yield f"text that carriage returns overwrote is left out ({captured.redrawn:,} bytes); to see them: | tr '\\r' '\\n'"
     printed = (captured.head + captured.tail).count("\ufffd".encode())

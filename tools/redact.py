@@ -29,7 +29,7 @@ _SHORTEST = 8
 _SHORTEST_KEY = 15
 """Length of the shortest text that one of the formats matches."""
 _SHORTEST_ENCODED = 9
-"""Minimum length of an encoded form of a known value that is searched."""
+"""Minimum length of a base64 form of a known value; shorter ones are not searched."""
 
 _KEYS = Regex("|".join(FORMATS.values()))
 _BEGUN = Regex(rf"(?:{'|'.join(map(re.escape, FORMATS))})[A-Za-z0-9_.:/+=-]*\Z")
@@ -37,7 +37,7 @@ _BEGUN = Regex(rf"(?:{'|'.join(map(re.escape, FORMATS))})[A-Za-z0-9_.:/+=-]*\Z")
 _LONGEST_BEGUN = 200
 """Number of characters at the end where an unrecognised key may begin."""
 _TELLING = 4
-"""Number of a secret's characters that reveal some of it."""
+"""Length of a secret's beginning that reveals some of it, so that ``growing`` holds it back."""
 _HINTS = tuple((mark, tuple(hint for hint in FORMATS if mark in hint)) for mark in "_-.")
 _PRIVATE = "PRIVATE KEY"
 _OTHER_HINTS = tuple(hint for hint in FORMATS if {*"_-."}.isdisjoint(hint) and hint != _PRIVATE)
@@ -134,7 +134,7 @@ class Redactor:
     """Removes the given named values, and all text in the form of a well-known key."""
 
     def __init__(self, secrets: Mapping[str, str] | None = None, shortest: int = _SHORTEST) -> None:
-        """Values of fewer than ``shortest`` characters are ignored."""
+        """Create a redactor for ``secrets``, values by name. It ignores values of fewer than ``shortest`` characters."""
         found: dict[str, str] = {}
         for name, value in (secrets or {}).items():
             if len(value) >= shortest:
@@ -182,7 +182,7 @@ class Redactor:
         return [(value, name) for value, name in self._joined if value in joined]
 
     def growing(self, text: str) -> str:
-        """Return text that will be continued, without an end that may be the beginning of a secret."""
+        """Redact text that will be continued, and return it without an end that may be the beginning of a secret."""
         end = len(text)
         for value, _ in (*self._secrets, *self._encoded):
             at = max(0, len(text) - len(value) + 1)

@@ -1,4 +1,4 @@
-"""The registry of tools, and the result helpers of hermes modules."""
+"""The registry of tools, and the result helpers that modules written for hermes import."""
 
 from __future__ import annotations
 

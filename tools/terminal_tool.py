@@ -93,7 +93,7 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 
 def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
-    """Return the shell's state if PATH has folders that the session may write to: ``git`` may be any file there."""
+    """Return a state with PATH if the session may write to a folder in it, as ``git`` may be any file there; else None."""
     environment = ctx.environment
     path = environment.search_path if isinstance(environment, SearchesPath) else ""
     if all(entry.startswith("/") and not entry.startswith(_WRITABLE) and not under(entry, cwd) for entry in path.split(":")):
@@ -114,7 +114,7 @@ async def _require_unchanged(judged: RunsCommand, environment: Environment, own_
 
 
 async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """Run exactly what the gates judged. Raises ExecutionFailed if it could not run at all."""
+    """Run exactly the command that the gates judged. Raises ExecutionFailed if the command could not run at all."""
     import asyncio
 
     judged = ctx.effects[0] if ctx.effects else None
@@ -212,8 +212,8 @@ class LastOutput:
 
 
 def describe(command: str, outcome: ExecOutcome, timeout: float) -> dict[str, Any]:
-    """Return the result's data: ``output``, ``stderr`` if any, ``exit_code``, ``where`` it ran, ``meaning`` unless 0,
-    ``truncated`` if clipped, and ``notes`` if it differs from the printed bytes.
+    """Return the result's data: ``output``, ``exit_code`` and ``where`` (the backend), and, if there is any, ``stderr``,
+    ``meaning`` (of the exit code), ``truncated`` (the omitted bytes) and ``notes`` (how the text differs from the bytes).
     """
     streams = {"output": outcome.stdout, **({"stderr": outcome.stderr} if outcome.stderr.total else {})}
     data: dict[str, Any] = {name: readable(captured) for name, captured in streams.items()}
@@ -322,7 +322,7 @@ def meaning_of(exit_code: int, command: str) -> str | None:
 
 
 def _last_program(command: str) -> str:
-    """Return the last program of the command, a guess for a hint: a list's or pipeline's exit code is its last command's."""
+    """Return a guess at the last program of the command: its exit code is the exit code of the whole list or pipeline."""
     words = re.split(_SEPARATORS, command.rstrip("; \t\n"))[-1].split()
     while words and "=" in words[0] and words[0].partition("=")[0].isidentifier():
         del words[0]

@@ -1,4 +1,4 @@
-"""The time limit of the current call, for waits inside it: they end first, so that they can report why."""
+"""The time limit of the current call. Waits inside the call use it to end before the call does, and to report why."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def test_one_file_of_a_turn_is_taken_back_and_the_rest_later(person: Person) -> 
 
     assert actions(undo("./b", f"{person.folder}/c")) == {"b": "remove", "c": "remove"}
     assert actions(undo("c", what="redo")) == {"c": "recreate"}
-    with pytest.raises(ToolcribError, match=r"x is not among the files that were changed there: .*/c, .*/d/a"):
+    with pytest.raises(ToolcribError, match=r"x is not among the changed files: .*/c, .*/d/a"):
         undo("x")
     assert actions(person.undo()) == {"c": "remove", "a": "remove"}
     assert list(person.folder.iterdir()) == []

@@ -362,7 +362,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "gzip": ("GZIP",),
     "xz": ("XZ_OPT", "XZ_DEFAULTS"),
 }
-"""Variables from which a program takes options in addition to those of its command line; ``{}`` stands for its subcommand."""
+"""Variables whose options a program adds to those of its command line; ``{}`` stands for its subcommand."""
 
 COMMAND_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "rsync": ("RSYNC_RSH", "RSYNC_CONNECT_PROG"),

@@ -1,4 +1,4 @@
-"""Programs that only read, and the arguments with which they only read. Any other program counts as one that may write.
+"""Programs that only read, and programs that only read with some arguments. Any other program counts as one that may write.
 
 ``PLAIN`` programs write nothing, whatever their words. ``CHECKED`` has a test for each of its programs: it gets the program's
 words, and returns why the program may write with them, or "". All words must be known before the program runs, because an

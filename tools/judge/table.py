@@ -82,7 +82,7 @@ class ActView:
         return found
 
     def operands(self, valued: frozenset[str] = _NONE) -> list[Value]:
-        """Return the arguments that are not options or separate values of options (see ``read``). Not to be changed."""
+        """Return the arguments that are not options or separate values of options (see ``read``). Do not change the list."""
         found = self._operands.get(valued)
         if found is None:
             argv = self.act.argv
@@ -103,14 +103,14 @@ class ActView:
         ]
 
     def below(self, at: int, path: str) -> ActView:
-        """Return a view of the words after the subcommand at index ``at`` of argv; ``path`` is that subcommand's."""
+        """Return a view of the words from argv's index ``at``, where the subcommand is; ``path`` is the view's path."""
         found = self._below.get((at, path))
         if found is None:
             found = self._below[at, path] = ActView(self.act.called(self.act.argv[at:]), path)
         return found
 
     def dry(self) -> bool:
-        """Return whether an option makes it a dry run, or makes the program print its help or its version."""
+        """Return whether an option makes the command a dry run, or makes the program only print its help or version."""
         reading = self.read()
         rules = grammar(reading.path)
         before: GivenOption | None = None
@@ -134,8 +134,8 @@ class ActView:
 class Test:
     """A test of a view with a boolean result; combine tests with ``&``, ``|``, ``~``.
 
-    ``needs``: one of these must be among the words, otherwise the result is False. This skips most rows of a program with
-    subcommands. None if there is no such condition.
+    ``needs``: at least one of these must be among the command's words, otherwise the result is False. This skips most rows of a
+    program with subcommands. None if there is no such condition.
     """
 
     __slots__ = ("ask", "needs")
@@ -267,11 +267,11 @@ DRY = Test(ActView.dry)
 class Rule:
     """A row of the table. ``key``, with ``@`` and the result of ``at`` if there is one, is the key that a grant covers.
 
-    ``names``: the commands that it applies to (families: ``mkfs`` covers ``mkfs.ext4``, ``python`` covers ``python3.12``).
-    ``paths``: the arguments that are paths which a grant must cover. ``roots``: if one of these is a system root or a home,
-    the finding is a block and its key gets ``-root``. ``dry``: whether DRY makes it harmless. ``seen`` is asked last, and may
-    look at files: False if their state makes it harmless. ``bound`` returns the finding's settings, given the home; None if they
-    are unknown, and then no grant covers it. ``effect`` is the row's own, if it differs from that of its key.
+    ``names``: the commands that the row applies to (families: ``mkfs`` covers ``mkfs.ext4``, ``python`` covers ``python3.12``).
+    ``paths``: the arguments that are paths which a grant must cover. ``roots``: if one of these paths is a system root or a home,
+    the finding is a block and its key gets ``-root``. ``dry``: whether DRY makes the command harmless. ``seen`` is called last,
+    and may look at files: False if their state makes the command harmless. ``bound`` returns the settings that a grant depends
+    on, given the home; None if they are unknown, and then no grant covers the finding. ``effect`` replaces the effect of ``key``.
     """
 
     key: str

@@ -40,10 +40,10 @@ Reason = tuple[str, Level, str]
 
 
 class Targets:
-    """The dangerous files that such writes may reach.
+    """The dangerous files that writes to unknown or partly unknown paths may reach.
 
     ``closed``: toolcrib's own folders and files, absolute, by the key of a finding about them. ``inspect_path`` inspects a
-    file. ``lists``: texts that may name files, and that were only partly followed.
+    file. ``lists``: texts that may name files, and that the judge followed only in part.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Targets:
         yield from dict.fromkeys(found)
 
     def _listed(self, act: Act, value: Value) -> Iterator[str]:
-        """Yield the absolute paths that programs may have listed, and that lists name, with HOLEs."""
+        """Yield the absolute paths, with HOLEs, that the recorded programs may have listed or that ``lists`` name."""
         tail = value.text.rpartition(HOLE)[2]
         for lister in self._listers:
             yield from (plain(path + tail) for path in listed(lister, self._home))

@@ -1,7 +1,7 @@
-"""Writes by unknown programs: an argument that is one of the most dangerous files counts as written.
+"""Writes by unknown programs: if an argument is one of the most dangerous files, that file counts as written.
 
 A list of all options that name a file to write can't be complete. So a start file of the shell, a terminal or one of toolcrib's
-own files counts for every program that is not known to only read its arguments.
+own files counts as written by every program that is not known to only read its arguments.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def written(act: Act, families: Sequence[str]) -> Iterator[Value]:
 
 @functools.lru_cache(maxsize=512)
 def is_known(name: str) -> bool | None:
-    """Return whether a program only reads its arguments, or is followed, so that its commands are acts of their own.
+    """Return whether a program only reads its arguments, or runs commands that the judge follows as acts of their own.
 
-    None for Python.
+    None for Python, where it depends on the module.
     """
     if _PYTHON.fullmatch(name):
         return None
@@ -84,7 +84,7 @@ def is_known(name: str) -> bool | None:
 
 
 def _of_module(words: Sequence[Value]) -> Sequence[Value]:
-    """Return the words after ``-m MODULE``; for ``json.tool``, all but the first file."""
+    """Return the words after ``-m MODULE`` that may be written: all but the first file for ``json.tool``, none for a reader."""
     for at, word in enumerate(words[:-1]):
         if word.text == "-m":
             module = words[at + 1].text

@@ -1,4 +1,4 @@
-"""Files that find and similar programs list or pass to commands: those of whole folders, which the command does not name."""
+"""Files that find and similar programs list or pass to commands: files of whole folders, not named one by one."""
 
 from __future__ import annotations
 

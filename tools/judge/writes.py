@@ -1,4 +1,4 @@
-"""Paths that a command would write, delete or re-permission: one table, by command."""
+"""Paths that a command would write or delete, or whose permissions it would change: one table, by command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.judge.table import ActView, Test, opt, sub, value, word
 
 
 class Touch(NamedTuple):
-    """A path that is changed."""
+    """A path that a command changes, and how."""
 
     path: Value
     mode: Mode
@@ -48,7 +48,7 @@ class Writes(NamedTuple):
 EXTRACTS = word(r"-[a-zA-Z]*x[a-zA-Z]*|--extract|--get") | Test(
     lambda view: bool(view.words) and view.words[0][:1] != "-" and "x" in view.words[0]
 )
-"""Test for unpacking by tar: ``-x`` among its letters, or among those of the first word."""
+"""Test for unpacking by tar: ``x`` among the letters of an option, or of a first word without a dash."""
 
 _IN_PLACE = opt("-i --in-place --inplace") | word(r"-[a-zA-Z0-9]*i(\..*)?|-[a-z]*i\S*")
 _EDITING = word(r"-[a-hj-zA-Z0]*i(\..*)?|-[a-zA-Z0-9]*pi\S*")
@@ -101,7 +101,7 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
         Writes("write", "destination", "-m --mode -o --owner -g --group", folders="-t --target-directory", backups="-S --suffix"),
     ),
     ("ditto", Writes("write", "destination")),
-    ("rsync", _SENDS._replace(outputs="--link-dest")),  # its files get a second name in the destination
+    ("rsync", _SENDS._replace(outputs="--link-dest")),  # files of --link-dest get a second name in the destination
     ("scp", _SENDS),
     ("mkdir", Writes("folder", "all", "-m --mode")),
     ("mkfifo mknod", Writes("write", "first", "-m --mode")),
@@ -288,7 +288,7 @@ _DELETES_FOLDERS = opt("-r -R --recursive -d --dir")
 
 
 def _files(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Yield the paths that rm deletes: folders only with the options for it."""
+    """Yield the paths that rm deletes: known folders of the system only with an option that deletes folders."""
     whole = _DELETES_FOLDERS(view)
     return (Touch(given, writes.mode) for given in plain if whole or given.pattern or not _FOLDERS.fullmatch(given.text))
 
@@ -303,7 +303,7 @@ def _packed(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequ
 
 
 def _pieces(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Yield the files whose names begin with the prefix, and end in a way that the program chooses."""
+    """Yield paths for the pieces: the program completes their names after the given prefix."""
     prefixes = plain[1:] if view.name == "split" else view.values(_names(writes.outputs))
     return (Touch(given._replace(text=given.text + HOLE, shown=""), writes.mode) for given in prefixes)
 
@@ -312,7 +312,7 @@ _REMOTE_NAME = Regex(r"-[a-zA-Z#]*O[a-zA-Z#]*|--remote-name(?:-all)?")
 
 
 def _fetched(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Yield the hidden files that take their names from addresses."""
+    """Yield the hidden files that the program names after the end of an address."""
     if view.name == "curl" and not any(map(_REMOTE_NAME.fullmatch, view.words)):
         return
     for given in plain:
@@ -327,7 +327,7 @@ def _first(writes: Writes, view: ActView, plain: Sequence[Value], folders: Seque
 
 
 def _rest(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Return the paths after the first word, which is a mode, an owner or a script; all of them if an option gives it."""
+    """Return the operands after the first, which is a mode, an owner or a script; all operands if an option gives that."""
     said = any(text.startswith(("--reference", "--expression", "--file")) or text in ("-e", "-f") for text in view.words)
     return (Touch(given, writes.mode) for given in (plain if said else plain[1:]))
 

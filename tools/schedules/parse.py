@@ -150,10 +150,10 @@ EXAMPLES = tuple(example for example, _, _ in _FORMS)
 
 
 def read(text: str, zone: str = "", *, now: float, usual: str = "") -> Schedule:
-    """Return the schedule in a text. Raises ScheduleError, which lists the forms.
+    """Return the schedule in a text. Raises ScheduleError, which lists the forms if the text has none of them.
 
-    Its zone is ``zone``, an IANA name, or the zone at the end of the text, else the ``usual`` one, else this machine's. ``now``
-    (Unix seconds) is the base of words such as "tomorrow".
+    The schedule's zone is ``zone`` (an IANA name) or the zone at the end of the text; without both, ``usual`` or this machine's.
+    ``now`` (Unix seconds) is the base of words such as "tomorrow".
     """
     words = " ".join(text.split())
     if len(words) > _MOST_CHARS:

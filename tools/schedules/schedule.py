@@ -1,4 +1,4 @@
-"""A schedule and its times. Times are Unix seconds; local ones are those of its zone.
+"""A schedule and its times. Times are Unix seconds; local times are in the schedule's zone.
 
 Each local time of a schedule occurs once: if the clocks are set forward and skip it, at the moment of the change; if they are set
 back and repeat it, at the earlier of the two. An interval ("every 2 hours") is elapsed time, independent of such changes. If the
@@ -47,7 +47,7 @@ class Schedule:
     cron: tuple[str, ...] = ()
 
     def begun(self, now: float) -> Schedule:
-        """Return the schedule with relative times fixed, for one that begins now."""
+        """Return the schedule as it is if it begins at ``now``: times relative to its start are fixed."""
         if self.kind == "in":
             return replace(self, kind="once", at=float(math.floor(now)) + self.seconds)
         return replace(self, at=float(math.floor(now))) if self.kind == "every" and not self.at else self
@@ -66,10 +66,10 @@ class Schedule:
                 return min(found, default=None)
 
     def moved(self, now: float, next_at: float, back: float) -> Schedule | None:
-        """Return the schedule after the clock was set back to ``now``, by ``back`` seconds, with elapsed time kept.
+        """Return the schedule for a clock that was set back to ``now``, by ``back`` seconds. The elapsed time still counts.
 
-        With ``back`` 0 (unknown) it begins again now, if ``next_at`` is further ahead than its seconds. Return None for a
-        schedule that needs no change.
+        If ``back`` is 0 (unknown), the schedule begins again now if ``next_at`` is further ahead than its ``seconds``. Return
+        None for a schedule that needs no change.
         """
         if self.kind not in ("every", "once") or not self.seconds or (not back and next_at <= now + self.seconds + 1.0):
             return None
@@ -169,7 +169,7 @@ class Schedule:
 
 
 def checked_cron(expression: str) -> str:
-    """Return a cron expression with normalised blanks. Raises ScheduleError with the error in it."""
+    """Return a cron expression with normalised blanks. Raises ScheduleError if it is invalid or never matches."""
     from cronsim import CronSimError
 
     fields = expression.split()

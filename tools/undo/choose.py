@@ -10,9 +10,9 @@ from toolcrib.contract.undo import ChangeStep, FileChange, FileState
 
 _SHOWN = 10
 BACKGROUND = "background"
-"""Tool of a step with changes between two calls, by the user or by background programs.
+"""Name of the tool in a step of changes between two calls, by the user or by background programs.
 
-The commands that started such programs follow after a colon. Such a step is only selected by its own name.
+The commands that started such programs follow after a colon. An undo selects such a step only by the step's call id.
 """
 
 
@@ -75,7 +75,10 @@ def last_turn(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
 
 
 def turn(steps: Sequence[ChangeStep], number: int) -> list[ChangeStep]:
-    """Return the steps of a turn that are in effect. Raises NotFound for a turn without changes."""
+    """Return the steps of a turn that are in effect.
+
+    Raises NotFound for a turn without changes, and ToolcribError if all its changes are undone.
+    """
     found = [step for step in calls(steps) if step.turn == number and number]
     if not found:
         known = ", ".join(str(one) for one in sorted({step.turn for step in calls(steps)} - {0})[-10:])
@@ -89,9 +92,9 @@ def last_call(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
 
 
 def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
-    """Return the steps of the newest call whose id begins or ends with ``part``, because providers reuse ids.
+    """Return the steps of the call whose id begins or ends with ``part``: the newest call, because providers reuse ids.
 
-    Raises NotFound, and ToolcribError if several ids match.
+    Raises NotFound if no id matches, and ToolcribError if several match or if the call's changes are undone.
     """
     calls = [step for step in steps if step.kind == "call"]
     found = [step for step in calls if step.call_id.startswith(part) or step.call_id.endswith(part)]
@@ -118,7 +121,7 @@ def last_undo(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
 
 
 def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed: bool) -> list[UndoTarget]:
-    """Return each file of the ``chosen`` steps, last changed first. ``passed``: include changes that an undo skipped."""
+    """Return a target for each file of the ``chosen`` steps, last changed first. ``passed``: as for ``last_turn``."""
     by_path: dict[tuple[str, str], list[FileChange]] = {}
     for step in chosen:
         for change in step.changes:
@@ -130,15 +133,14 @@ def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed
 
 
 def only(found: Sequence[UndoTarget], paths: Sequence[str]) -> Sequence[UndoTarget]:
-    """Return the targets whose path equals or ends with one of these; without paths, all targets. Raises NotFound for one without
-    a match.
+    """Return the targets whose path equals or ends with one of ``paths``; without paths, all targets.
+
+    Raises NotFound if one of ``paths`` matches no target.
     """
     for path in paths:
         if not any(_is_at(target, path) for target in found):
             known = ", ".join(target.path for target in found[:_SHOWN])
-            raise NotFound(
-                f"{path} is not among the files that were changed there: {known}{' ...' if len(found) > _SHOWN else ''}"
-            )
+            raise NotFound(f"{path} is not among the changed files: {known}{' ...' if len(found) > _SHOWN else ''}")
     return [target for target in found if any(_is_at(target, path) for path in paths)] if paths else found
 
 

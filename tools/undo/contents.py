@@ -29,7 +29,7 @@ class Contents(Protocol):
         ...
 
     async def drop(self, digests: Collection[str], before: float) -> None:
-        """Remove these contents, except those stored again since that time (Unix seconds). Raises StoreFailed."""
+        """Remove these contents, except contents stored since ``before`` (Unix seconds). Raises StoreFailed."""
         ...
 
     def close(self) -> None:

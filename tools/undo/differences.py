@@ -56,7 +56,7 @@ async def differences(
     *,
     is_undo: bool = False,
 ) -> list[FileDifference]:
-    """Compare each file before the changes of a target with its current state; with ``is_undo`` the other way round.
+    """Compare each target's file as it was before the target's changes with the current file; in reverse order with ``is_undo``.
 
     ``beside`` has the files that snapshots know. Unchanged files are left out. Raises EnvironmentFailed and StoreFailed.
     """

@@ -59,8 +59,8 @@ class UndoStore:
 
 
 def holder_of(environment: Environment, path: str) -> str:
-    """Return the holder of a file. Environments with equal holders reach the same file. By default it is the environment
-    itself.
+    """Return the holder of a file. Environments with equal holders reach the same file. By default the holder is the
+    environment's identity.
     """
     return environment.holder(path) if isinstance(environment, HoldsFiles) else environment.identity
 

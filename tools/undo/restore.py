@@ -1,4 +1,4 @@
-"""Preview and carry out an undo, file by file: in the file's own environment, and never over an unknown state."""
+"""Preview and carry out an undo, file by file: only in the file's own environment, and only if the file is still as previewed."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _DIFF_LINES = 4000
 class UndoItem:
     """A file's part of an undo: ``action``, or ``why_not``, which force overrides if ``forceable``.
 
-    ``by_force``: what force overrides. ``found``: the file's current state. ``added`` and ``removed``: numbers of lines, None if
-    unknown. ``torn``: both contents of a half-written file.
+    ``by_force``: the reason against it that force overrides. ``found``: the file's current state. ``added`` and ``removed``:
+    numbers of lines, None if unknown. ``torn``: both contents of a half-written file.
     """
 
     target: UndoTarget
@@ -60,7 +60,7 @@ class _CantError(Exception):
 async def plan(
     store: UndoStore, environment: Environment, targets: Sequence[UndoTarget], *, force: bool = False
 ) -> list[UndoItem]:
-    """Check every file. Raises EnvironmentFailed if the environment is unavailable."""
+    """Return the plan of an undo: an item for each target. Raises EnvironmentFailed if the environment is unavailable."""
     return [await _item(store, environment, target, force=force) for target in targets]
 
 
@@ -135,14 +135,14 @@ def _untouched(found: FileState | None, to: FileState | None) -> bool:
 
 
 def _left_otherwise(found: FileState | None, target: UndoTarget) -> bool:
-    """Return True if the file is as the changes left it: the same content with another mode or owner.
+    """Return True if the file has the mode and owner that the changes left, and not the earlier mode and owner.
 
-    This happens when a file was deleted and written anew.
+    The content may be the same: the file was deleted and written anew.
     """
     left, to = target.left, target.to
     if found is None or left is None or to is None:
         return False
-    as_left = left.mode in (None, found.mode) and left.owner in (None, found.owner)  # a new file may get unknown ones
+    as_left = left.mode in (None, found.mode) and left.owner in (None, found.owner)  # None: unknown, for a new file
     return as_left and not (to.mode in (None, found.mode) and to.owner in (None, found.owner))
 
 
@@ -206,7 +206,7 @@ async def carry_out(
     force: bool = False,
     beside: SnapshotRestore | None = None,
 ) -> Done:
-    """Carry out a plan for the files that are still as planned. Replaced contents are kept for a redo.
+    """Carry out a plan for each file that is still as it was when the plan was made. Keep replaced contents for a redo.
 
     ``revives``: the changes that a redo puts in effect again. ``beside`` runs in the same step. Raises EnvironmentFailed,
     StoreFailed, and ToolcribError if another session keeps a file locked; finished parts are recorded.

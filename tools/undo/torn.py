@@ -15,9 +15,10 @@ from tools.undo.contents import digest_of
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """Contents of a file before and after the changes of an undo. ``before`` is None if there were several changes.
+    """Contents of a half-written file before and after the changes to undo.
 
-    Then the content before the first of them is stored elsewhere.
+    ``before`` is None if there were several changes: the content before the first of them is not beside the file, but in the
+    store.
     """
 
     before: bytes | None
@@ -26,7 +27,7 @@ class Torn:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Contents of the two files with this path, one with the new content and one with the old."""
+    """Contents of the two files that a killed process left: ``path`` has the new content, ``path`` with ``OLD`` the old one."""
 
     path: str
     new: bytes
@@ -79,7 +80,7 @@ async def _pairs(environment: Environment, target: UndoTarget) -> AsyncIterator[
 
 
 def _is_of(data: bytes, state: FileState | None) -> bool:
-    """Return True if this is the content of ``state``. If that was too big to be kept, only the size is compared."""
+    """Return True if ``data`` is the content of ``state``. If the content was too big to be kept, compare only the size."""
     return state is not None and len(data) == state.size and state.digest in ("", digest_of(data))
 
 

@@ -48,7 +48,7 @@ def is_rerouted(view: ActView) -> bool:
 
 
 def addresses(view: ActView) -> Sequence[Value]:
-    """Return the words that name the addresses to which a client connects."""
+    """Return the words that name the addresses that a client connects to."""
     given = view.operands()
     if view.name in _ITEMS:
         return given[1:2] if given and given[0].text.isalpha() and given[0].text.isupper() else given[:1]

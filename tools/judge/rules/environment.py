@@ -112,7 +112,7 @@ _HARMLESS = {
         r"(?:/(?:usr/(?:local/)?|opt/homebrew/|nix/\S+/|run/current-system/sw/)?s?bin/)?(?:\w{0,3}sh|nu|false|true|nologin)|"
     ),
 }
-"""Values of variables in ``_LOADERS`` with which programs load no foreign code."""
+"""Values of variables in ``_LOADERS`` that make programs load no foreign code."""
 
 _TLS = {
     "NODE_TLS_REJECT_UNAUTHORIZED": Regex(r"0"),

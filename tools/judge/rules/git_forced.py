@@ -18,7 +18,7 @@ _RUNNING = Regex(
     r"|tar|hook|guitool|remote|imap|sendemail|interactive|pager|credential|alias)(?:\..*)?",
     re.IGNORECASE,
 )
-"""Sections of settings in which the values of some keys name programs."""
+"""Sections of settings that have keys whose values name programs."""
 _VALUED = frozenset("-f --file --blob".split())
 _MOST_ABOVE = 12
 

@@ -30,7 +30,7 @@ _REST = frozenset(
     )
 )
 _HARMLESS = word(r"-h|--help|help|--dry-run(?:=(?:client|server|true))?")
-"""Test for an option or word with which the program changes nothing, such as ``--dry-run=server``."""
+"""Test for an option or word that keeps the program from changing anything, such as ``--dry-run=server``."""
 
 
 def kubectl(path: str, test: Test | None = None) -> Test:

@@ -13,7 +13,7 @@ _STORE_PORTS = (
     r":(?:9200|9201|9243|5984|15672|8500|2379|4646|8086|8200|6333|8983|9090|9091|8081|8083|3100|7474"
     r"|8529|5601|2375|2376|6443|8001|8088)\b"
 )
-"""Ports of stores, queues and clusters. HTTP on any other port of this machine counts as a call to a program under development."""
+"""Ports of stores, queues and clusters. HTTP on any other port of this machine counts as a call to a server under development."""
 
 _HERE = r"(?:https?://)?(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|0\.0\.0\.0)(?=[:/]|$)"
 

@@ -78,7 +78,7 @@ def _ours(view: ActView) -> bool:
 
 
 def _with_variables(view: ActView) -> bool:
-    """Return whether ``e``, with which ps shows variables, is among the options without a dash (``ps auxe``)."""
+    """Return whether ``e``, which makes ps show variables, is among its options without a dash (``ps auxe``)."""
     words = view.words
     return any(
         re.fullmatch(r"[aAcfghjlmnNrsSTuvwxXZ]*e[aAcefghjlmnNorsSTuvwxXZ]*", word) is not None

@@ -41,7 +41,7 @@ _SOCKETS: Mapping[str, Regex[str]] = {
 }
 """Kinds of sockets, by a pattern that is searched in paths, words and code."""
 _MARKS = ("sock", "/user/", "agent", "dbus", "tmux-", "screen", "zellij", "systemd", "toolcrib", f"{HOLE}/", "%2")
-"""Texts of which each path has at least one if a pattern matches it, or may match it once its unknown parts are known."""
+"""Each path that a pattern matches, or may match once its unknown parts are known, contains one of these texts."""
 _FOLDERS = ("/run", "/var/run", HOLE, *(f"/tmp/{name}" for name in ("tmux-", "ssh-", "dbus-", "zellij-", "toolcrib-")))  # noqa: S108 - compared, not used
 """Beginnings of folders with sockets of these kinds."""
 _OWN_VERBS: Mapping[str, frozenset[str]] = {

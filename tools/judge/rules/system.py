@@ -13,7 +13,7 @@ def _init_script(view: ActView) -> bool:
 
 
 def _one_setting(view: ActView) -> bool:
-    """Return whether one setting of a desktop program is reset to its default."""
+    """Return whether the command resets a setting of a desktop program to its default."""
     return view.name in ("dconf", "gsettings") and sub("reset")(view)
 
 

@@ -22,7 +22,7 @@ _TERMINAL = Regex(r"(?:[^/]*[=:,]|-[a-zA-Z])?(?:file:)?/dev/(?:pts/.+|tty\d*|con
 _NAMES = frozenset(
     {"ls", "stat", "test", "[", "[[", "echo", "printf", "file", "realpath", "readlink", "dirname", "basename", "ps"}
 )
-"""Programs that show at most a file's name."""
+"""Programs that show no more of a device than its name or state."""
 
 
 def _named(view: ActView) -> bool:
@@ -56,7 +56,7 @@ _OTHERS = names(
 
 
 def _is_message(line: str) -> bool:
-    """Return whether a line does not begin with a known program, so that a chat there would read it as a message."""
+    """Return whether a line does not begin with a known program: a chat program in the terminal would send it as a message."""
     from tools.judge.rules import filed
 
     words = [word for word in line.split() if ASSIGNMENT.match(word) is None]

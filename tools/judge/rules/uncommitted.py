@@ -1,4 +1,4 @@
-"""Rules: git commands that discard uncommitted work. They ask unless the working tree was checked and has no such work."""
+"""Rules: git commands that discard uncommitted work. A rule asks unless a look at the working tree found no such work."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ RULES = (
             "git checkout -b hotfix",
             "git checkout -b hotfix origin/main",
             "git checkout --track origin/topic",
-            "git checkout main",  # README.md is a branch too, if no file has that name
-            "git checkout README.md",
+            "git checkout main",
+            "git checkout README.md",  # the name of a branch, as there is no such file
             "git checkout main --",
             "git checkout -q -",
             "git checkout -p .",

@@ -14,7 +14,7 @@ _LOGGED = frozenset({"-f", "--file"})
 
 
 def _out_to_cloud(view: ActView) -> bool:
-    """Return whether a local secret precedes a location in the cloud."""
+    """Return whether a local secret comes before a location in the cloud among the words, or is fed to a word ``-``."""
     given = view.operands()
     cloud = [place for place, value in enumerate(given) if re.match(r"\w+://|https:|\w+/", value.text)]
     local = [place for place, value in enumerate(given) if SECRET_PATH.search(value.text) and not re.match(r"\w+://", value.text)]

@@ -24,7 +24,7 @@ _WORD = Regex(r"[^ \t]++")
 
 
 def parse(text: str, budget: Budget = _DEFAULT) -> Script:
-    """Return the tree of ``text``. Pure; costs time linear in its length.
+    """Return the tree of ``text``. It has no effects, and its time is linear in the length of ``text``.
 
     Raises ShellSyntaxError for text that bash refuses (even if only at run time, as in backquotes) or may read in another way,
     and ShellTooComplex for text that is longer than ``budget.chars`` or nested deeper than ``budget.depth``.

@@ -107,7 +107,7 @@ class Assignments(Expansions):
             self.element_ended()
         self.pos += 1
         if self.in_substitution and ESCAPED.search(text, opened, self.pos):
-            # Bash 5.2 loses the backslash and refuses it.
+            # Bash 5.2 loses the backslash here, and then refuses the operator.
             self.fail("an escaped operator in an array in a command substitution", opened)
         return Compound(items)
 

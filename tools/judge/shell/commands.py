@@ -29,7 +29,7 @@ from tools.judge.shell.tree import (
     Word,
 )
 
-# The first word of most commands, and most other words, without quotes, expansions or anything else to look at.
+# FIRST matches the first word of most commands, NEXT most other words: those without quotes, expansions or anything special.
 FIRST = Regex(r"""(?:[^ \t\n;&|()<>\\'"$`#=\[][^ \t\n;&|()<>\\'"$`=\[]*+|\[\[)""" + ENDED)
 NEXT = Regex(r"""[ \t]*+([^ \t\n;&|()<>\\'"$`#][^ \t\n;&|()<>\\'"$`]*+)(?=[ \t\n;&|)]|\Z)""")
 CLOSER = Regex(r"(?:then|else|elif|fi|do|done|esac|\})" + ENDED)
@@ -285,7 +285,7 @@ class Commands(Conditionals):
     # -- redirects
 
     def redirect(self) -> Redirect | None:
-        """Return the redirect that starts here, if there is one."""
+        """Read the redirect that starts here; return None if there is none."""
         text, start = self.text, self.pos
         match = REDIRECT.match(text, start)
         if not match or (match[1] and self.too_large(match[1])):
@@ -325,7 +325,7 @@ class Commands(Conditionals):
 
 
 def constant(part: Part) -> str | None:
-    """Return the text of a part that needs no expansion."""
+    """Return the text of a part that needs no expansion; None for another part."""
     if isinstance(part, Plain | Quoted):
         return part.text
     if isinstance(part, Double):
@@ -335,7 +335,7 @@ def constant(part: Part) -> str | None:
 
 
 def static(word: Word) -> str | None:
-    """Return the text of a word without quotes and expansions."""
+    """Return the text of a word if it has neither quotes nor expansions, otherwise None."""
     if len(word.parts) == 1 and isinstance(word.parts[0], Plain):
         return word.parts[0].text
     return None

@@ -36,7 +36,7 @@ IDENTIFIER = Regex(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class Parser(Commands):
-    """The whole parser. ``script`` reads a text; its caller checks that nothing remains."""
+    """The whole parser. ``script`` reads a script; its caller checks that no text remains."""
 
     __slots__ = ()
 
@@ -168,7 +168,7 @@ class Parser(Commands):
         return words
 
     def no_descriptor(self) -> None:
-        """Refuse a redirect, because none may follow; ``2>`` is not the word 2 there either."""
+        """Refuse a redirect here, because bash allows none, and does not read ``2>`` as the word 2 and ``>`` either."""
         if self.text[self.pos : self.pos + 1] in ("<", ">"):
             self.unexpected()
 

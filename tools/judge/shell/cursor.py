@@ -20,7 +20,7 @@ ENDED = r"(?=(?:\\\n)*+(?:[ \t\n;&|()<>]|\Z))"
 IS_ENDED = Regex(ENDED)
 LATE = " (bash would find this only when it runs it)"
 AND_OR_LIMIT = 8
-"""Maximum number of consecutive ``&&`` and ``||``, as a multiple of the depth budget: the tree nests to the left for each."""
+"""Maximum number of consecutive ``&&`` and ``||``, as a multiple of the depth budget: each makes the tree one level deeper."""
 
 
 class Cursor:
@@ -137,8 +137,8 @@ class Cursor:
             heredoc.redirect.target = Word(parts, start * self.scale + self.first, self.pos * self.scale + self.last)
 
     def operator(self, length: int) -> None:
-        """Step over an operator. Refuse one that a line continuation splits: bash joins its parts, and two operators would be
-        another script.
+        """Step over an operator. Refuse one that a line continuation splits: bash joins its parts, while this parser would read
+        two operators.
         """
         self.pos += length
         text, pos = self.text, self.pos

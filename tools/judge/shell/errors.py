@@ -1,4 +1,4 @@
-"""Reasons that a text could not be read as a shell script."""
+"""Errors of the parser: reasons why it could not read a text as a shell script."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class Expansions(Words):
         start = self.pos
         parts = self.arithmetic_parts(modes.BRACE_SUBSCRIPT)
         if self.text.startswith("}", self.pos) or any(isinstance(part, Plain) and "}" in part.text for part in parts):
-            self.fail("bad substitution", start)  # for bash the first brace ends it, even inside brackets
+            self.fail("bad substitution", start)  # bash ends the expansion at the first brace, even inside brackets
         index = self.make(parts, start)
         self.pos += 1
         return index

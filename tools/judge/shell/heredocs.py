@@ -13,7 +13,7 @@ Fail = Callable[[str, int], NoReturn]
 
 @dataclass(slots=True)
 class Heredoc:
-    """A here-document before its body is read. ``quoted``: its body has no expansions. ``tabs``: leading ones are removed."""
+    """A here-document before its body is read. ``quoted``: its body has no expansions. ``tabs``: remove leading tabs."""
 
     redirect: Redirect
     delimiter: str
@@ -23,7 +23,7 @@ class Heredoc:
 
 
 def read_body(text: str, pos: int, heredoc: Heredoc, in_substitution: bool, fail: Fail) -> tuple[str, int]:
-    """Return the body from ``pos``, and the offset after its last line. It may end at the end of the text, as in bash."""
+    """Return the body from ``pos``, and the offset after its delimiter. As in bash, the text's end may replace the delimiter."""
     delimiter = heredoc.delimiter
     if not (heredoc.tabs or in_substitution):
         if text.startswith(delimiter + "\n", pos):

@@ -11,7 +11,7 @@ from tools.judge.shell.tree import Plain, Quoted
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A context. ``run`` matches characters without special meaning; ``ends`` end the text outside ``opens`` ... ``closes``."""
+    """A context. ``run`` matches characters without special meaning; ``ends`` end it, except between ``opens`` and ``closes``."""
 
     name: str
     run: Regex[str]

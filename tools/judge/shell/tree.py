@@ -237,7 +237,7 @@ class ArithmeticCommand:
 
 @dataclass(slots=True)
 class Conditional:
-    """``[[ ... ]]``. ``words`` in order, operators as Plain words. Expansions in them are run."""
+    """``[[ ... ]]``. ``words`` are in order, operators as Plain words. Bash runs command substitutions in them."""
 
     words: Sequence[Word]
 

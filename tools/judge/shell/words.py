@@ -146,8 +146,8 @@ class Words(Cursor):
         return char if char in mode.escapes else "\\" + char
 
     def backquote(self, mode: Mode) -> Part | str:
-        """Read backquotes. Bash first finds the end, removes backslashes and reads the rest; only then does it find a syntax
-        error there.
+        """Read backquotes. Bash finds their end and removes backslashes first. It parses the text inside, and finds syntax errors
+        there, only when it runs that text.
         """
         match = BACKQUOTED.match(self.text, self.pos)
         if not match:
@@ -211,7 +211,7 @@ class Words(Cursor):
         return ExtGlob(kind, words)  # type: ignore[arg-type]  # one of GLOB
 
     def counted(self, start: int, end: int, brackets: str = "()", *, script: bool = False) -> None:
-        """Make sure that bash finds the same end: it counts brackets there, and ignores expansions outside of quotes."""
+        """Fail unless bash finds the same end: it counts all brackets before that, even in expansions that are not quoted."""
         text = self.text
         if not script and text.find("$(", start, end) < 0 and text.find("${", start, end) < 0 and text.find("$[", start, end) < 0:
             return

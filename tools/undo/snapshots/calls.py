@@ -37,7 +37,7 @@ _BEFORE, _AFTER = "before", "after"
 
 
 class CallRecorder:
-    """Snapshots around the calls of one session, and the journal's steps of their changes.
+    """Takes snapshots around the calls of one session, and records the calls' changes as steps in the journal.
 
     ``holder`` returns the holder of a file by its absolute path; see ``FileChange``.
     """
@@ -57,7 +57,7 @@ class CallRecorder:
         """The last snapshot of this object."""
 
     async def before(self, call_id: str, turn: int, command: str) -> ProjectSnapshot:
-        """Take a snapshot before a call, and record what changed since the last call. Return it, for ``after``.
+        """Take a snapshot before a call, and record what changed since the last call. Return the snapshot, for ``after``.
 
         Raises SnapshotRefused, SnapshotFailed and StoreFailed; the call must not run then.
         """
@@ -83,7 +83,7 @@ class CallRecorder:
         return taken
 
     async def after(self, began: ProjectSnapshot, tool: str, turn: int, *, is_kept: bool) -> None:
-        """Take a snapshot after the call of ``began``, and record the call's changes. Raises like ``before``.
+        """Take a snapshot after a call, and record the changes since ``began``, the one before it. Raises like ``before``.
 
         ``is_kept``: the tool recorded its own file changes.
         """
@@ -158,9 +158,10 @@ class CallRecorder:
     async def plan(
         self, chosen: Sequence[ChangeStep], targets: Sequence[UndoTarget], *, whole: bool, force: bool
     ) -> SnapshotRestore:
-        """Return what snapshots restore in an undo of these steps. ``whole``: for all their paths. Raises like ``before``.
+        """Return the part of an undo that snapshots restore, for these steps and targets. Raises like ``before``.
 
-        The folders of a file are restored with it.
+        ``whole``: the undo covers all paths of the steps, so that the times of folders are restored too. The folders above a
+        file are restored with the file.
         """
         by_path = {target.path: target for target in targets}
         changes, broken = await self._composed(chosen)
@@ -189,7 +190,7 @@ class CallRecorder:
         return SnapshotRestore(self, items, found.changes)
 
     async def restore(self, changes: Sequence[ProjectChange], step: ChangeStep) -> dict[str, str]:
-        """Revert changes, as a step of the journal. Return the reasons for paths that stay unchanged. Raises like ``before``."""
+        """Revert changes for the journal's ``step``. Return reasons for paths left unchanged, by path. Raises as ``before``."""
         report = await self._project.restore(changes, call_id=_key(step), session_id=self._session_id)
         return {self.path(path): reason for path, reason in (*report.conflicts, *report.failed)}
 

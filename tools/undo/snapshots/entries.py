@@ -159,12 +159,12 @@ def attributes_of_open(fd: int) -> bytes:
 
 
 def is_kept(entry: FileEntry | None, found: os.stat_result) -> bool:
-    """Return whether snapshots have this very folder."""
+    """Return whether ``entry`` is this very folder, and not another one of the same name."""
     return entry is not None and entry.kind == FOLDER and entry.ino == found.st_ino
 
 
 def is_same(old: FileEntry, found: os.stat_result) -> bool:
-    """Return whether snapshots have this state of a path."""
+    """Return whether a path's facts are still as in ``old``, so that its content need not be read again."""
     facts = (found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino, found.st_dev, found.st_nlink)
     return old.kind != SKIPPED and facts == (old.mtime_ns, old.size, old.mode, old.ino, old.dev, old.links)
 

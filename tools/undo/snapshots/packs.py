@@ -32,7 +32,7 @@ def digests_of(content: bytes) -> Iterator[bytes]:
 class Packs:
     """Contents of one store. The caller holds the store's lock, and a transaction around ``put`` and ``rewrite``.
 
-    They take at most ``max_bytes``, and leave a part of the disk free: ``put`` and ``flush`` raise StoreFull.
+    The packs take at most ``max_bytes``, and leave a part of the disk free; otherwise ``put`` and ``flush`` raise StoreFull.
     """
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, max_bytes: int) -> None:

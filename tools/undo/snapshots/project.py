@@ -46,9 +46,9 @@ _PATIENCE = 3.0  # seconds; a gate may take 10
 class Project:
     """Snapshots of one project folder. Create it with ``open``. Safe for several sessions and threads.
 
-    It keeps contents, modes, times, owners, links, extended attributes and hard links inside the project, including those of
-    ``.git`` and ignored files, but no folders that ``SkippedFolders`` names, other file systems, unreadable files, sockets and
-    devices. The store may take twice ``max_mb``.
+    Snapshots keep contents, modes, times, owners, links, extended attributes and hard links inside the project, also of ``.git``
+    and ignored files. They leave out folders that ``SkippedFolders`` chooses, other file systems, and unreadable files, and have
+    no contents of sockets and devices. The store may take twice ``max_mb``.
     """
 
     _projects: ClassVar[dict[tuple[str, str], tuple[Project, int]]] = {}
@@ -122,14 +122,14 @@ class Project:
             self._store.close()
 
     def begin(self, *, thorough: bool = False) -> None:
-        """Take the first snapshot in the background, and watch the project from then on. A failure is raised by ``take``.
-        ``thorough``: take one even if there is one, as ``take`` does. If a ``take`` comes first, it walks the tree instead.
+        """Take the first snapshot in the background, and watch the project from then on. If it fails, ``take`` tries again.
+        ``thorough``: walk the tree for a snapshot even if there is one already; if a ``take`` comes first, that one walks it.
         """
         self._is_walk_due = self._is_walk_due or thorough
         threading.Thread(target=self._begin, name="toolcrib-snapshot", daemon=True).start()
 
     def measure(self) -> None:
-        """Begin, and block for at most a few seconds until ``covers`` can answer or the first snapshot failed."""
+        """Call ``begin``, and block for at most a few seconds until ``covers`` can answer or the first snapshot failed."""
         if not self._known.is_set():
             self.begin()
             self._known.wait(_PATIENCE)
@@ -196,16 +196,16 @@ class Project:
     async def preview(self, changes: Sequence[ProjectChange], *, force: bool = False) -> RestorePreview:
         """Return what ``restore`` would do now. Raises like ``take``.
 
-        ``force``: it would overwrite paths that differ from their state ``after``.
+        ``force``: count paths that differ from their state ``after`` as changes to revert, not as conflicts.
         """
         return await in_daemon_thread(self._preview, changes, force)
 
     def covers(self, path: str, *, rebuildable: bool = True) -> bool:
         """Return whether a restore would undo a change at this absolute path.
 
-        False until the project was measured, after a failed snapshot, for paths outside or left out, folders with such
-        paths, special files and files with a hard link elsewhere. Caches count as covered, because their tools delete
-        them too; so do large rebuildable folders, unless ``rebuildable`` is False.
+        False until the project was measured and after a failed snapshot; for paths outside of it or left out, and folders
+        that contain some; for special files and files with a hard link elsewhere. Caches count as covered, because their
+        tools delete them too. Large rebuildable folders also count as covered, unless ``rebuildable`` is False.
         """
         but = (CACHE, REBUILDABLE) if rebuildable else (CACHE,)
         if self._problem or not self._measured or "\0" in path or ".." in path.split("/"):

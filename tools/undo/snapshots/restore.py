@@ -40,8 +40,8 @@ class ProjectRestorer:
     """
 
     def __init__(self, root: str, tree: ProjectTree, packs: Packs, opened: Collection[str] = ()) -> None:
-        """``opened``: folders that the changes made unreadable, so nothing in them changed later; see
-        ``open_again``.
+        """Take the current state from ``tree``. ``opened``: folders that the changes made unreadable and ``open_again`` readable,
+        so that nothing in them changed later.
         """
         self._opened = opened
         self._root = root
@@ -153,7 +153,8 @@ class ProjectRestorer:
             self._replace(folder, name, entry, present)
         if entry.kind == FILE:
             self.written[change.path] = entry_of(folder, name, entry)
-            self._made[entry.dev, entry.ino] = change.path  # the last one: a link changes the others' ctime
+            # Of several names, the newest: each new link changes the file's ctime, so only the newest entry has the right one.
+            self._made[entry.dev, entry.ino] = change.path
 
     def _replace(self, folder: int, name: str, entry: FileEntry, present: FileEntry | None) -> None:
         if present is not None and entry.kind == present.kind == FILE and self._has_name_elsewhere(present):
@@ -228,7 +229,7 @@ class ProjectRestorer:
         return True
 
     def _check(self, folder: int, name: str, present: FileEntry | None) -> None:
-        """Raise a conflict if a name is not in the state of the last snapshot."""
+        """Raise a conflict if a name is no longer in the state ``present``, from the last snapshot."""
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -313,7 +314,7 @@ def _is_folder(entry: FileEntry | None) -> bool:
 
 
 def _replaces_folder(change: ProjectChange) -> bool:
-    """Return whether a folder exists now that was not a folder before the change."""
+    """Return whether the path is a folder now, and was not one before the change."""
     return _is_folder(change.after) and not _is_folder(change.before)
 
 

@@ -39,7 +39,7 @@ _FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def open_folder(root: str, path: str) -> int:
-    """Open a folder of the root, following no link on the way. Raises OSError."""
+    """Open a folder by its path below the root, following no link on the way. Raises OSError."""
     fd = os.open(root, _FOLDER)
     for name in path.split("/") if path else ():
         try:
@@ -91,8 +91,8 @@ class ProjectTree:
 class TreeScanner:
     """One scan. ``delta`` has its results: new entries, None for paths that are gone. The tree itself is not changed.
 
-    ``everything`` or ``named`` finds the changes and refuses a project that is too large, then ``read`` reads the files. Both
-    call ``stopped`` for each folder.
+    ``everything`` or ``named`` finds the changes and refuses a project that is too large, then ``read`` reads the files. A scan
+    calls ``stopped`` for each folder, and fails if that is True.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class TreeScanner:
             os.close(fd)
 
     def named(self, changed: Mapping[str, set[str]]) -> None:
-        """Check these names of these folders. Raises like ``everything``."""
+        """Check the names ``changed``, by their folders. Raises like ``everything``."""
         self._dev = self._tree.entries[""].dev
         for path in sorted(changed, key=lambda one: one.count("/") + bool(one)):
             entry = self.seen(path)
@@ -178,7 +178,7 @@ class TreeScanner:
         return len(self.delta), len(self.delta) + len(self._unread)
 
     def _folder(self, fd: int, path: str, depth: int) -> None:
-        """Scan all of an open folder."""
+        """Scan an open folder with all its contents."""
         if self._stopped():
             raise SnapshotFailed("the project was closed")
         if self._watch is not None:
@@ -334,7 +334,7 @@ class TreeScanner:
                 os.close(fd)
 
     def _read(self, fd: int, name: str, found: os.stat_result) -> FileEntry | None:
-        """Read a file, and repeat that if it changes meanwhile."""
+        """Read a file, and again if it changes meanwhile. Return None if it is gone, or not a regular file any more."""
         for _ in range(_TRIES):
             try:
                 file = os.open(name, _FILE, dir_fd=fd)

@@ -59,8 +59,8 @@ class SkippedFolders:
     """
 
     def __init__(self, names: Collection[str], paths: Sequence[str], opened: Callable[[str], int]) -> None:
-        """Leave out further folders by ``names`` or paths in the root, and absolute ``paths``. ``opened`` opens a folder of the
-        root.
+        """Leave out further folders: ``names`` (names, paths in the root or absolute paths) and absolute ``paths``. ``opened``
+        opens a folder by its path in the root.
         """
         self._names = frozenset(name.strip("/") for name in names if not name.startswith("/"))
         self._paths = frozenset(os.path.realpath(path) for path in (*paths, *(name for name in names if name.startswith("/"))))

@@ -47,7 +47,7 @@ class SnapshotStore:
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents= applies the mode to the last one only
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents= applies the mode to the last folder only
         folder.mkdir(mode=0o700, exist_ok=True)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

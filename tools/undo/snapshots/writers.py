@@ -18,8 +18,8 @@ _SLACK = 0.02
 class BackgroundWriters:
     """Finds the commands that left a process running in a folder.
 
-    A process belongs to the call during which it started, unless its parent is such a process too. Only processes with a
-    session's mark count, and not the persistent shell.
+    A process belongs to the call during which it started. A child of such a process does not count itself. Only processes with
+    a session's mark count, and not the persistent shell.
     """
 
     def __init__(self, root: str) -> None:
