@@ -52,7 +52,7 @@ STRICTER = {
     "a NUL character": "bash drops it",
     "the script is too complex": "the budget",
 }
-LATE = "only when it runs it"
+LATE = "only when it runs that part"
 """Part of the message for a fault in backquotes, a here-document or ``$((...) ...)``: bash reads those only when it runs them."""
 
 

@@ -139,7 +139,7 @@ def _printf(words: Words) -> str:
 def _read(words: Words) -> str:
     for word in words:
         if _READ_OPTIONS.fullmatch(word) is None and _NAME.fullmatch(word) is None and not word.isdecimal():
-            return f"{word} is not an option that only reads, or a variable with a lower-case name"
+            return f"{word} is neither an option that only reads nor a variable with a lower-case name"
     return ""
 
 
@@ -191,7 +191,7 @@ def _sed(words: Words) -> str:
     scripts = scripts or files[:1]
     if scripts and all(len(one) <= _LONG and _SED.fullmatch(one) for one in scripts):
         return ""
-    return "its script is long, or has more than simple commands p, d, =, q and s///"
+    return "its script is too long to check, or has more than simple p, d, =, q and s/// commands"
 
 
 _AWK_ACTS = Regex(r"[>@]|\b(?:system|getline|close|fflush|ARGV|ARGC|ENVIRON|PROCINFO|SYMTAB|FUNCTAB)\b")

@@ -23,7 +23,7 @@ _ALWAYS = frozenset({"mv", "shred", "tar", "gtar", "bsdtar", "rg", "ag", "ack", 
 TAKES = _WITH_OPTION | _ALWAYS
 """Commands that read or change a folder with all its contents: always, or with an option such as ``-r``."""
 _SHOW_NAMES = frozenset({"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd"})
-"""Commands that print names, not contents. Their patterns count, as the next command of the pipe may read the matching files."""
+"""Commands that print names, not contents. Their patterns still count: the next command of the pipe may read those files."""
 
 
 def takes_folders(act: Act) -> bool:
@@ -139,7 +139,7 @@ _SEARCH_VALUED = _PATTERNS | {
 def searched(
     act: Act, protected: Sequence[str], home: str = "", real: Callable[[str], Sequence[str]] = lambda path: ()
 ) -> list[str]:
-    """Return the absolute folders that the command searches so that it reaches one of the ``protected`` folders and files.
+    """Return the absolute folders whose search by the command reaches one of the ``protected`` folders and files.
 
     ``real`` returns the targets of the links at a path, because a search follows a link that is named among its words.
     """

@@ -19,8 +19,8 @@ class Setting:
     """The inputs of a verdict besides the call.
 
     ``protected`` are toolcrib's own folders, absolute; ``home`` is the home of the account that commands run as, "" if unknown;
-    ``rules`` are the operator's rows, checked in addition to the table's. ``installed`` names toolcrib's own code, so that
-    imports of it are recognized.
+    ``rules`` are the operator's rows, checked in addition to the table's. ``installed`` is toolcrib's own code, which commands
+    may read, but not change without approval.
     """
 
     protected: Sequence[str] = ()

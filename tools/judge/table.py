@@ -103,7 +103,7 @@ class ActView:
         ]
 
     def below(self, at: int, path: str) -> ActView:
-        """Return a view of the words from argv's index ``at``, where the subcommand is; ``path`` is the view's path."""
+        """Return a view of the words after the subcommand at index ``at`` of argv. ``path``: the subcommand in the grammar."""
         found = self._below.get((at, path))
         if found is None:
             found = self._below[at, path] = ActView(self.act.called(self.act.argv[at:]), path)

@@ -47,7 +47,7 @@ class Schedule:
     cron: tuple[str, ...] = ()
 
     def begun(self, now: float) -> Schedule:
-        """Return the schedule as it is if it begins at ``now``: times relative to its start are fixed."""
+        """Return the schedule as one that begins at ``now``: times relative to its start become absolute."""
         if self.kind == "in":
             return replace(self, kind="once", at=float(math.floor(now)) + self.seconds)
         return replace(self, at=float(math.floor(now))) if self.kind == "every" and not self.at else self

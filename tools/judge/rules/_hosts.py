@@ -11,7 +11,7 @@ from tools.judge.table import ActView
 
 _LOCAL = r"(?:(?:[\w-]+\.)*localhost|127(?:\.\d+){1,3}|\[::1\]|::1|0\.0\.0\.0)\.?"
 LOCAL_URL = Regex(rf"(?:\w+://)?(?:[^@/?#\\\s]*@)?{_LOCAL}(?::[\d{HOLE}]*)?(?:[/?#].*)?", re.IGNORECASE)
-"""An address of this machine. Names of a local network (``.test``, ``.local``, ``.internal``) do not count: they may be any's."""
+"""An address of this machine. A name of the local network (``.test``, ``.local``, ``.internal``) may be another machine's."""
 
 _ITEMS = frozenset({"http", "https", "xh", "xhs", "httpie"})
 _CONNECTS = frozenset({"nc", "ncat", "netcat", "cryptcat", "pwncat", "rcat", "telnet"})
@@ -28,9 +28,9 @@ _SOCAT = Regex(r"[a-z][a-z0-9-]*:([^:,]+):.*", re.IGNORECASE)
 
 
 def to_others(view: ActView) -> bool:
-    """Return whether the data that a command sends may leave this machine: by a detour, or as not all its addresses are local.
+    """Return whether the data that a command sends may leave this machine.
 
-    A command without an address counts as one that may send data elsewhere.
+    It may if an option or variable reroutes it (``is_rerouted``), if an address is not local, or if the command has no address.
     """
     if is_rerouted(view):
         return True

@@ -1,4 +1,4 @@
-"""Rules: programs without rows of their own that look like clients of a service or a database, with a verb that deletes."""
+"""Rules: commands that delete, of programs that have no rows of their own and look like clients of a service or database."""
 
 from __future__ import annotations
 

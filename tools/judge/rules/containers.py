@@ -20,7 +20,7 @@ docker = Program(
 lxc = Program("--project --remote")
 _ALL = opt("-a --all")
 _HELP = word("--help")
-"""Test for a request of help; only for subcommands after which no words of another program may follow."""
+"""Test for ``--help``. Use it only for subcommands that no command of another program may follow, as after ``run``."""
 
 _GIVES_HOST = Test(lambda view: bool(host_given(view)))
 
@@ -34,7 +34,7 @@ def _run(test: Test) -> Test:
 
 
 def _running(view: ActView, name: Callable[[ActView], Any]) -> Any:
-    """Return the result of ``name`` for the words after ``run`` or ``create``, or for all words if that one is false."""
+    """Return the result of ``name`` for the words after ``run`` or ``create``, or for all words if that result is empty."""
     for path in ("run|create", "container run|create", "compose run"):
         if found := docker.at(path, name)(view):
             return found

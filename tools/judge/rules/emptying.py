@@ -31,7 +31,7 @@ def _loses(act: Act, path: Value) -> bool:
 
 
 def _emptied(view: ActView) -> bool:
-    """Return whether a redirect empties a file, as the command prints nothing: ``> app.db``, ``: > app.db``."""
+    """Return whether a redirect empties a file because the command prints nothing: ``> app.db``, ``: > app.db``."""
     act = view.act
     return (
         not act.prints

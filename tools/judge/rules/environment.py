@@ -159,7 +159,7 @@ def assigned(view: ActView) -> list[tuple[str, Value]]:
 
 @functools.lru_cache(maxsize=1_024)
 def _concerns(name: str) -> bool:
-    """Return whether a row may be about a variable of this name. Cached, as a script may export variables to many commands."""
+    """Return whether a row may be about a variable of this name. Cached: a script may export a variable to many commands."""
     return name in _EDITORS or name in _LOADERS or name in _TLS or name in _OTHERS or name.startswith(_BEGINNINGS)
 
 
@@ -170,7 +170,7 @@ _OTHERS = frozenset(
 _BEGINNINGS = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "BASH_FUNC_", "TOOLCRIB_", "CARGO_TARGET_", "AWS_ENDPOINT_URL")
 _SETTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "set", "setx", "setenv"})
 NAMES = "@environment export declare typeset readonly local env setx"
-"""Names of the rows about variables: any command with a prefix, and the commands that set variables."""
+"""Names of the rows about variables: any command with variables of its own, and the commands that set variables."""
 
 
 def loads(name: str, given: Value) -> bool:

@@ -45,7 +45,7 @@ def _many(view: ActView) -> bool:
 
 
 def _is_many(given: Value) -> bool:
-    """Return whether a word may name many files: a command's output, or a pattern without letters of a name, like ``dir/*``."""
+    """Return whether a word may name many files: most commands' output, or a pattern without letters of a name, as ``dir/*``."""
     tail = given.text.rstrip("/").rpartition("/")[2]
     if (given.pattern or given.taint & Taint.MANY) and tail and not any(char.isalnum() for char in tail.replace(HOLE, "")):
         return True

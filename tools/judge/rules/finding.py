@@ -14,7 +14,7 @@ _STARTS = Regex(r"[-(!\\]")
 
 
 def _find_starts(view: ActView) -> Sequence[Value]:
-    """Return the folders that find starts from: "." if none is named, and an unknown one if it follows links."""
+    """Return the folders that find starts from: "." if none is named, and also an unknown one if find follows links."""
     found: list[Value] = []
     if not {"-L", "-follow"}.isdisjoint(view.words):
         found.append(Value(HOLE))

@@ -1,4 +1,4 @@
-"""Rules: a folder that a command sets as HOME and that has settings which the session wrote."""
+"""Rules: commands that set HOME to a folder with settings written by the session."""
 
 from __future__ import annotations
 

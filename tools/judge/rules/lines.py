@@ -82,7 +82,7 @@ _PRINTS_SECRET = Regex(
     r"|secret-tool lookup|git credential fill|security find-",
     re.IGNORECASE,
 )
-"""Commands that print a key or a password. It begins with the program, as the same words mean something else to others."""
+"""Commands that print a key or a password. The pattern has the program's name: other programs use the same words otherwise."""
 _SENDERS = frozenset(
     [
         "nc",

@@ -16,7 +16,10 @@ _DEVELOPMENT = Regex(
 
 
 def _elsewhere(view: ActView) -> bool:
-    """Return whether a word is the address of neither this machine nor a server under development, or no word is an address."""
+    """Return whether the command may contact a host that is neither this machine nor a server under development.
+
+    True also if no word is an address.
+    """
     urls = [
         value.text
         for value in view.act.argv[1:]

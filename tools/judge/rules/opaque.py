@@ -95,7 +95,7 @@ _FOREIGN_ACTS = Regex(
 def _unread(code: Code) -> bool:
     """Return whether the code could not be examined.
 
-    It is unknown, completely or in the name of a shell command, or it is in a language without a reader.
+    That is so if it is unknown, completely or in the name of a shell command, or if no reader knows its language.
     """
     text = code.text.text
     if HOLE in text:

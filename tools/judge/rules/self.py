@@ -102,7 +102,7 @@ def _is_change(given: list[str]) -> bool:
         return False
     if given[0] in _GRANTS:
         return not (given[0] in ("approvals", "approval", "grants") and (len(given) == 1 or given[1] in _LISTS))
-    if given[0] in ("env", "sandbox"):  # end other sessions' environments, or start a shell that is not judged
+    if given[0] in ("env", "sandbox"):  # end other sessions' environments, or start a shell for the user
         return bool(_ENDS.intersection(given[1:2]))
     if given[0] == "cron":
         return bool(given[1:]) and given[1] not in _LISTS

@@ -125,7 +125,7 @@ def _named(view: ActView) -> Iterator[tuple[str, str]]:
 
 
 def _kinds(given: Value, cwds: Sequence[str], handed: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield (kind, path) of the sockets that a text names. ``cwds``: the folders it may be relative to, ("",) if to none."""
+    """Yield (kind, path) of the sockets that a text names. ``cwds``: folders for relative paths; "" for an absolute one."""
     text = given.text.replace("%2F", "/").replace("%2f", "/") if "%2" in given.text else given.text
     if HOLE in text and "XDG_RUNTIME_DIR" in given.shown:
         text = text.replace(HOLE, f"/run/user/{HOLE}", 1)

@@ -18,7 +18,7 @@ _BEGIN_BLANKS = frozenset(" \t\\#")
 ENDED = r"(?=(?:\\\n)*+(?:[ \t\n;&|()<>]|\Z))"
 """Part of a pattern: a word ends here."""
 IS_ENDED = Regex(ENDED)
-LATE = " (bash would find this only when it runs it)"
+LATE = " (bash reports this only when it runs that part)"
 AND_OR_LIMIT = 8
 """Maximum number of consecutive ``&&`` and ``||``, as a multiple of the depth budget: each makes the tree one level deeper."""
 

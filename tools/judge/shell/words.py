@@ -211,7 +211,7 @@ class Words(Cursor):
         return ExtGlob(kind, words)  # type: ignore[arg-type]  # one of GLOB
 
     def counted(self, start: int, end: int, brackets: str = "()", *, script: bool = False) -> None:
-        """Fail unless bash finds the same end: it counts all brackets before that, even in expansions that are not quoted."""
+        """Fail unless bash finds the same end: it counts the brackets before the end, also in expansions outside of quotes."""
         text = self.text
         if not script and text.find("$(", start, end) < 0 and text.find("${", start, end) < 0 and text.find("$[", start, end) < 0:
             return

@@ -83,7 +83,7 @@ class CallRecorder:
         return taken
 
     async def after(self, began: ProjectSnapshot, tool: str, turn: int, *, is_kept: bool) -> None:
-        """Take a snapshot after a call, and record the changes since ``began``, the one before it. Raises like ``before``.
+        """Take a snapshot after a call, and record the changes since ``began``, the snapshot before it. Raises like ``before``.
 
         ``is_kept``: the tool recorded its own file changes.
         """
@@ -190,7 +190,7 @@ class CallRecorder:
         return SnapshotRestore(self, items, found.changes)
 
     async def restore(self, changes: Sequence[ProjectChange], step: ChangeStep) -> dict[str, str]:
-        """Revert changes for the journal's ``step``. Return reasons for paths left unchanged, by path. Raises as ``before``."""
+        """Revert changes for the journal's ``step``. Return the reasons, by path, for unchanged ones. Raises like ``before``."""
         report = await self._project.restore(changes, call_id=_key(step), session_id=self._session_id)
         return {self.path(path): reason for path, reason in (*report.conflicts, *report.failed)}
 

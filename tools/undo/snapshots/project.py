@@ -204,7 +204,7 @@ class Project:
         """Return whether a restore would undo a change at this absolute path.
 
         False until the project was measured and after a failed snapshot; for paths outside of it or left out, and folders
-        that contain some; for special files and files with a hard link elsewhere. Caches count as covered, because their
+        with such paths in them; for special files and files with a hard link elsewhere. Caches count as covered, because their
         tools delete them too. Large rebuildable folders also count as covered, unless ``rebuildable`` is False.
         """
         but = (CACHE, REBUILDABLE) if rebuildable else (CACHE,)
