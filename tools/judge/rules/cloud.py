@@ -181,7 +181,7 @@ RULES = (
         | (operand("storage", at=0) & operand("buckets|objects", at=1) & operand("delete", at=2))
         | (operand("storage", at=0) & operand("rsync", at=1) & word("--delete-unmatched-destination-objects"))
         | (text(r"add-iam-policy-binding\b.*(?:allUsers|allAuthenticatedUsers|roles/(?:owner|editor))")),
-        "deletes or stops cloud resources",
+        "deletes or stops cloud resources, or gives others access to them",
         at=joined,
         yes=(
             "gcloud sql instances delete main-db -q",
@@ -215,7 +215,7 @@ RULES = (
         | (operand("vm", at=0) & operand("run-command", at=1) & operand("invoke", at=2))
         | (operand("rest", at=0) & value("--method -m", "(?i:delete)"))
         | text(r"nsg rule create\b.*--source-address-prefixes '?(?:\*|0\.0\.0\.0/0|Internet)'?.*--access Allow"),
-        "deletes or stops cloud resources",
+        "deletes or stops cloud resources, or gives access to them",
         at=joined,
         yes=(
             "az vm delete -n vm1 -g rg --yes",

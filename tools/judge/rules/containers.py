@@ -196,7 +196,7 @@ RULES = (
             | docker("system df", opt("--prune"))
         )
         & ~_HELP,
-        "removes everything that is not running now",
+        "removes containers, images or volumes that are not in use, or all of them",
         yes=("docker system prune --all --force", "docker volume prune -f", "docker image prune -a", "podman system reset"),
         no=("docker system df", "docker image ls", "docker builder prune -f", "docker network prune"),
     ),

@@ -65,7 +65,7 @@ RULES = (
         "ask",
         "gh",
         gh("pr merge", opt("--admin")) | gh("workflow disable"),
-        "bypasses a branch's protection",
+        "bypasses a branch's protection, or disables a workflow",
         yes=("gh pr merge 5 --admin --squash", "gh workflow disable ci.yml"),
         no=("gh pr merge 5 --squash --delete-branch", "gh workflow list"),
     ),

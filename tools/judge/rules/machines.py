@@ -5,7 +5,7 @@ from __future__ import annotations
 from tools.judge.rules._program import Program
 from tools.judge.table import first_operand, operand, opt, rule, text, word
 
-_WHY = "deletes or rolls back a virtual machine"
+_WHY = "stops, deletes or rolls back a virtual machine"
 virsh = Program("-c --connect -d -e -l --log -k -K -t")
 
 RULES = (

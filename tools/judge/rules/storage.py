@@ -55,7 +55,7 @@ RULES = (
         | gsutil("rsync", opt("-d") & ~opt("-n"))
         | gsutil("mv", opt("-r"))
         | gsutil("acl|iam ch", text(r"AllUsers|allUsers")),
-        "deletes buckets or their objects",
+        "deletes buckets or their objects, or makes them public",
         at=lambda view: next((one.text for one in view.operands() if one.text.startswith("gs://")), ""),
         yes=(
             "gsutil -m rm -r gs://b",
@@ -104,7 +104,7 @@ RULES = (
             operand("set|rm|remove|clear", at=0) & text(r"public|rm|remove|clear|upload|download"),
         )
         | Program("-C --config-dir")("anonymous set", text("public|upload")),
-        "deletes buckets or their objects",
+        "deletes buckets or their objects, or makes them public",
         yes=(
             "mc rm --recursive --force local/b",
             "mc rb --force local/b",
