@@ -71,7 +71,7 @@ class Census:
         self._owner = os.getpid()
 
     async def take(self) -> Sessions:
-        """Return the sessions from a scan that starts after this call. Raises OSError if no more files can be opened."""
+        """Return the sessions from a scan that starts after this call. Raises OSError if files or threads are short."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Sessions] = loop.create_future()
         if self._owner != os.getpid():  # after a fork the earlier callers do not exist
@@ -80,17 +80,27 @@ class Census:
             self._asked.append((loop, future))
             first = len(self._asked) == 1
         if first:
-            self._workers.submit(self._work)
+            try:
+                self._workers.submit(self._work)
+            except RuntimeError as error:
+                self._answer(self._taken(), OSError(errno.EAGAIN, str(error)))
         return await future
 
     def _work(self) -> None:
-        with self._lock:
-            asked, self._asked = self._asked, []
+        asked = self._taken()
         found: Sessions | OSError
         try:
             found = scan_sessions()
         except OSError as error:
             found = error
+        self._answer(asked, found)
+
+    def _taken(self) -> list[_Asked]:
+        with self._lock:
+            asked, self._asked = self._asked, []
+        return asked
+
+    def _answer(self, asked: list[_Asked], found: Sessions | OSError) -> None:
         for loop, future in asked:
             with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits in it
                 loop.call_soon_threadsafe(_tell, future, found)

@@ -30,7 +30,10 @@ class Workers:
         self._owner = os.getpid()
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Run ``work`` as soon as a thread is free. ``work`` must not raise. May be called from any thread."""
+        """Run ``work`` as soon as a thread is free. ``work`` must not raise. May be called from any thread.
+
+        Raises RuntimeError if no thread runs and none can be started; then ``work`` is dropped.
+        """
         if self._owner != os.getpid():
             self._forget()
         with self._changed:
@@ -38,8 +41,14 @@ class Workers:
             if self._free >= len(self._waiting):
                 self._changed.notify()
             elif self._threads < self._most:
+                try:
+                    threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+                except RuntimeError:
+                    if self._threads:  # one of them runs it later
+                        return
+                    self._waiting.pop()
+                    raise
                 self._threads += 1
-                threading.Thread(target=self._serve, name=self._name, daemon=True).start()
 
     async def run(self, work: Callable[[], _T], *, drop: Callable[[_T], None] | None = None) -> _T:
         """Return the result of ``work``, or raise its error.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.environments._census import Census
 from tools.environments._workers import Workers
 
 
@@ -89,6 +90,7 @@ def test_what_is_cancelled_in_the_moment_it_comes_is_dropped(eventually: Callabl
 
 _FORK = """
 import asyncio, os
+from tools.environments._census import Census
 from tools.environments._workers import Workers
 workers = Workers("test", 1)
 assert asyncio.run(workers.run(lambda: 1)) == 1
@@ -97,6 +99,34 @@ if not child:
     os._exit(asyncio.run(workers.run(lambda: 3)))
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 """
+
+
+def test_a_thread_that_cannot_start_fails_its_work_and_no_later_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = Workers("tc-test-short", 1)
+    ran: list[str] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as short:
+        short.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            asyncio.run(workers.run(lambda: ran.append("lost")))
+    asyncio.run(asyncio.wait_for(workers.run(lambda: ran.append("later")), 60))
+    assert ran == ["later"]
+
+
+async def test_a_census_without_a_thread_reports_it_and_the_next_one_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = Census()
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as short:
+        short.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(OSError, match="can't start new thread"):
+            await asyncio.wait_for(taken.take(), 60)
+    assert await asyncio.wait_for(taken.take(), 60)
 
 
 def test_a_fork_has_threads_of_its_own(python: str, root: Path) -> None:

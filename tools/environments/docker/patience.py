@@ -34,7 +34,13 @@ class Patience:
         with self._lock:
             self._waited_for.add(future)
             self._at_work += 1
-        threading.Thread(target=self._work, args=(work, future), name="docker-engine", daemon=True).start()
+        try:
+            threading.Thread(target=self._work, args=(work, future), name="docker-engine", daemon=True).start()
+        except RuntimeError:  # no more threads can be started
+            with self._lock:
+                self._waited_for.discard(future)
+                self._at_work -= 1
+            raise
         try:
             result: Result = future.result(limit)
         except CancelledError:

@@ -4,9 +4,9 @@ Usage: python -I -S _inner.py DESCRIPTOR PID
 
 The guard has one end of a pair of sockets, and DESCRIPTOR is the other. The launcher of a sandbox calls ``serve`` in its own
 process. Started as a program, it first enters the user and network namespaces of the process PID. It brings ``lo`` up, drops its
-capabilities, and listens for commands that use the proxy. A socket stays in the namespace where it was made, so the guard accepts
-and connects itself and no data passes through this process. Commands see neither this process, which stays outside their process
-namespace, nor its sockets. It ends when the guard closes the connection.
+capabilities, and listens for commands that use the proxy. A socket stays in the namespace of the process that made
+it, so the guard accepts and connects itself and no data passes through this process. Commands see neither this process, which
+stays outside their process namespace, nor its sockets. It ends when the guard closes the connection.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class SandboxPlan:
     ) -> list[str]:
         """Return the command line that runs ``command`` in the sandbox. ``root``: the folder to mount at INNER.
 
-        ``line``: the descriptor on which the launcher answers the network's guard, -1 for none.
+        ``line``: the launcher's descriptor for answers to the network's guard, -1 for none.
         ``links``: pairs of a file and a symbolic link to mount over it, as commands see both.
         """
         ids = "" if may_mount() else f"{os.geteuid()}:{os.getegid()}"
