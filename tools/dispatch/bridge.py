@@ -28,6 +28,8 @@ class _Loop:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.pid = os.getpid()
+        self.awaited: asyncio.Task[Any] | None = None
+        """The task whose end stops the loop. After Ctrl-C, none does: a stop that comes late would end the next call's run."""
         self._closer = weakref.finalize(self, _close, self.loop, self.pid)
         self._closer.atexit = False  # at exit, close_loop closes it in order
 
@@ -96,15 +98,18 @@ def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
         holder = _local.holder = _Loop()
     loop = holder.loop
     task = loop.create_task(_then_stop(loop, coroutine))
+    holder.awaited = task
     try:
         loop.run_forever()
     except BaseException:
+        holder.awaited = None
         if not task.done():  # Ctrl-C: the coroutine ends its processes before the error propagates
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 loop.run_until_complete(task)
         raise
     try:
+        holder.awaited = None
         return task.result()
     finally:
         del task, holder, loop  # an error refers to this frame, and would keep the loop alive after its thread ended
@@ -115,7 +120,10 @@ async def _then_stop(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, 
     try:
         return await coroutine
     finally:
-        loop.stop()
+        holder: _Loop | None = getattr(_local, "holder", None)
+        if holder is not None and holder.awaited is asyncio.current_task():
+            loop.stop()
+        del holder  # as in _on_own_loop
 
 
 def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:

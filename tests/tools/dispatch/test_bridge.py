@@ -78,6 +78,33 @@ def test_an_error_comes_through_every_bridge() -> None:
         asyncio.run(nested())
 
 
+async def _pressed(*, while_ending: bool) -> None:
+    """Wait for a task that Ctrl-C interrupts; with ``while_ending``, wait for another such task afterwards."""
+
+    async def press() -> None:
+        raise KeyboardInterrupt
+
+    try:
+        await asyncio.create_task(press())
+    finally:
+        if while_ending:
+            await asyncio.wait([asyncio.create_task(press())])
+
+
+@pytest.mark.parametrize("while_ending", [False, True])
+def test_calls_after_ctrl_c_run_to_their_ends(while_ending: bool) -> None:
+    async def later() -> str:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return "done"
+
+    with pytest.raises(KeyboardInterrupt):
+        run_async(_pressed(while_ending=while_ending))
+    assert [run_async(later()) for _ in range(2)] == ["done", "done"]
+    close_loop()
+    assert run_async(later()) == "done"
+
+
 def test_a_thread_s_loop_is_closed_with_the_thread_after_an_error_too() -> None:
     """The error refers to its frames, and would keep the loop until a garbage collection in any thread."""
     loops: list[asyncio.AbstractEventLoop] = []
