@@ -31,7 +31,10 @@ _TOOL_PLACE = Regex(
     r"function_?declarations\[(\d{1,4})\]|\btools(?:\.|\[)(\d{1,4})\b(?!.{0,3}function_?declarations)", re.IGNORECASE
 )
 _SHOWN_TOOLS = 5
-_ABOUT_SCHEMAS = Regex(r"schema|unsupported_keyword|function_?declarations.{0,30}parameters|\bgrammar\b")
+_ABOUT_SCHEMAS = Regex(
+    r"schema|unsupported_keyword|function_?declarations.{0,30}parameters|\bgrammar\b|array type must have items"
+    r"|\(400: (400:? )?(request contains an )?invalid (argument|param(eter)?)s?( values?)?\.?\)"  # which one is not said
+)
 
 
 class HttpSession(ABC):

@@ -19,6 +19,8 @@ from toolcrib.contract.types import Json
 _OLD_DRAFT = Regex(r"https?://json-schema\.org/draft(-0|/2019)")
 _SHOWN = 800
 _SIMPLE = frozenset(("type", "description", "properties", "required", "items", "enum", "anyOf", "additionalProperties"))
+_NUMBERS = {"integer": "number"}
+_PARTS = {"object": "properties", "array": "items"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,13 @@ def simplified(functions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
 
 
 def _simplify(part: dict[str, Json]) -> None:
-    """Remove all keywords but ``_SIMPLE`` from a schema, in place. Add a type if it can be derived, and properties to objects."""
+    """Remove all keywords but ``_SIMPLE`` from a schema, in place. Add a type if it can be derived, properties and items."""
     if "const" in part:
         part["enum"] = [part["const"]]
     if "anyOf" not in part and "oneOf" in part:
         part["anyOf"] = part["oneOf"]
+    if isinstance(options := part.get("anyOf"), list):
+        part["anyOf"] = [one for one in options if one != {"not": {}}]  # an alternative that allows nothing
     for key in part.keys() - _SIMPLE:
         del part[key]
     if isinstance(kinds := part.get("type"), list):
@@ -84,8 +88,18 @@ def _simplify(part: dict[str, Json]) -> None:
         part["type"] = "object"
     if "type" not in part and (values := part.get("enum")) and len(types := {type_of(one) for one in values}) == 1:
         part["type"] = types.pop()
-    if part.get("type") == "object":
-        part.setdefault("properties", {})
+    if part.get("type") in _PARTS:
+        part.setdefault(_PARTS[part["type"]], {})
+    _without_contradictions(part)
+
+
+def _without_contradictions(part: dict[str, Json]) -> None:
+    """Remove an enum's values of another type, in place, and keywords that then allow any value."""
+    if isinstance(kind := part.get("type"), str) and "enum" in part:
+        part["enum"] = [one for one in part["enum"] if _NUMBERS.get(type_of(one), type_of(one)) == _NUMBERS.get(kind, kind)]
+    for key, empty in (("enum", []), ("anyOf", []), ("additionalProperties", {}), ("additionalProperties", True)):
+        if key in part and part[key] == empty:
+            del part[key]
 
 
 def _split(part: dict[str, Json], kinds: list[Json]) -> None:
