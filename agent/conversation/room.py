@@ -39,6 +39,8 @@ class ContextRoom:
         self._emit = emit
         self._tokens: int | None = None
         self._failed_at = 0
+        self._largest = 0
+        """Tokens of the conversation at the last compression: the server's count, or the estimate if that is larger."""
         self._refused = 0
         """Refusals of the conversation since the server's last answer."""
 
@@ -105,7 +107,7 @@ class ContextRoom:
                 why = str(fault)
             else:
                 if made is not None:
-                    self._learn(error, made.before)
+                    self._learn(error, self._largest)
                     return await self._keep(state, made, "refused")
                 if self._session.scope.cancelled:
                     return state
@@ -149,6 +151,7 @@ class ContextRoom:
 
         session = self._session
         used = await measure(session)
+        self._largest = max(used.tokens, used.estimated)
         window = session.link.window
         if window is not None and used.window.tokens is None:  # the answer of a server is forgotten after an hour
             used = replace(used, window=replace(used.window, tokens=window))

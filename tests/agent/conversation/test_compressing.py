@@ -132,6 +132,24 @@ async def test_a_server_that_refuses_is_asked_once_more_with_less(project: Path)
     assert set(told[1:]) == {"threshold"}
 
 
+class Undercounting(WindowServer):
+    """A model whose server leaves out the cached part of a request from its count."""
+
+    def _reply(self, said: Any, tokens: int) -> Any:
+        return super()._reply(said, 12)
+
+
+async def test_the_window_that_a_refusal_names_counts_despite_a_server_that_counts_too_little(project: Path) -> None:
+    with Undercounting(WINDOW, chatty) as server:
+        async with assemble(config=config(project, window=None), project_dir=project) as crib:
+            session = await opened(crib, server)
+            await talk(session, 8)
+            assert set(session.link.learned.values()) == {WINDOW}
+            assert (await session.ask("and now?")).stopped == "done"
+            await session.close()
+    assert server.refused
+
+
 class Stubborn(WindowServer):
     """A model that refuses ``times`` requests in a row, however short they are."""
 
