@@ -219,7 +219,7 @@ def test_approvals_and_modes(chat: Any, server: ChatServer, project: Path, colum
     person.sees(r"rm -rf dist(.*\n)*.*\?( help)?\n[^\n]*\Z")
     album.add("granted for this path; the next one asks", since(person, "  approved"))
     person.process.send("No more")
-    person.sees(r"^  a question waits: .*\n┏━.*\n┃ > No more$")
+    person.sees(r"^  a question waits: .*\n(.*\n)*┏━.*\n┃ > No more$")
     album.add("text that continues", since(person, "terminal wants"))
     person.process.send("\x7f" * 7)
     person.chooses("d", r"\?( help)?\n[^\n]*\Z")

@@ -120,7 +120,7 @@ def test_another_server_gets_a_key_of_its_own(set_up: Any, server: ChatServer) -
     answers(person, "Does it need a key", "3")
     answers(person, "the variable's name, in capitals", "NO_SUCH_KEY")
     answers(person, "the key, stored as NO_SUCH_KEY", KEY)
-    asked(person, r"the key in NO_SUCH_KEY would travel\s+unencrypted.*Which model do you want to use")
+    asked(person, r"the key in NO_SUCH_KEY would be sent\s+unencrypted.*Which model do you want to use")
     person.types(number)
     answers(person, "its address, such as", server.base_url, 3)
     answers(person, "Does it need a key", "2", 2)

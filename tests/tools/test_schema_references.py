@@ -332,7 +332,7 @@ def test_a_call_in_text_is_not_checked_by_a_schema_that_leads_out(outside: Outsi
     reader = JsonObjectProtocol().reader([{"type": "function", "function": function}])
     list(reader.feed('{"action": {"tool": "look", "args": {"a": "x"}}}'))
     (call,) = reader.finish().calls
-    assert "the schema of look is bad" in (call.fault or "")
+    assert "the schema of look is invalid" in (call.fault or "")
     assert outside.is_untouched
 
 

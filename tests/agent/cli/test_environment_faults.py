@@ -145,7 +145,7 @@ def test_too_few_files_are_no_fault_of_a_tool_or_of_toolcrib(tmp_path: Path) -> 
         for event in events:
             if event["type"] == "error" or event.get("error"):
                 told = event.get("error") or event["message"]
-                assert "short of files" in told or "Too many open files" in told, (files, told)
+                assert "short of file descriptors" in told or "Too many open files" in told, (files, told)
                 assert event.get("kind") != "Internal", (files, told)
         assert not events or events[-1]["type"] == "run_finished"
 

@@ -134,7 +134,7 @@ def test_004_21_the_chat_shows_images_with_the_next_message(run: Any, file: Path
 
 def test_without_a_model_nobody_can_look(run: Any, file: Path) -> None:
     done = run("chat", "--provider", "manual", stdin=f"/image {file}\n".encode())
-    assert "no model is connected to show it" in done.err
+    assert "no model is connected that could see it" in done.err
 
 
 def test_the_path_of_an_image_is_completed(file: Path) -> None:

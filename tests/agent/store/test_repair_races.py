@@ -223,7 +223,7 @@ async def test_a_full_disk_in_the_last_steps_leaves_a_repair_to_finish(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", full)
-        with pytest.raises(StoreFailed, match=r"is not finished .*No space left.*run it again"):
+        with pytest.raises(StoreFailed, match=r"is not finished .*No space left.*run the repair again"):
             repair(used)
     assert repair(used) is not None
     assert await texts(open_file()) == TEXTS

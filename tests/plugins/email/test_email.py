@@ -103,7 +103,7 @@ async def test_a_link_approves_once_and_a_message_never(house: MailHouse) -> Non
         assert (house.folder / "build").is_dir()
         first, second = await asyncio.gather(decide(link, "y"), decide(link, "n"))
         assert sorted([first.status_code, second.status_code]) == [200, 410]
-        assert "Taken" in (first if first.status_code == 200 else second).text
+        assert "Recorded" in (first if first.status_code == 200 else second).text
         await house.ann.until(lambda: any("approved by" in text or "denied by" in text for text in house.ann.texts()))
         assert (await decide(link, "y")).status_code == 410
 
@@ -113,7 +113,7 @@ async def test_a_link_approves(house: MailHouse) -> None:
     (house.folder / "build").mkdir()
     async with house.gateway():
         house.ann.writes(f"rm -rf {house.folder}/build")
-        assert "Taken" in (await decide(link_in(await house.question(house.ann)), "y")).text
+        assert "Recorded" in (await decide(link_in(await house.question(house.ann)), "y")).text
         await house.ann.until(lambda: "ran it" in house.ann.texts())
         assert not (house.folder / "build").exists()
         [settled] = [text for text in house.ann.texts() if "approved by" in text]
@@ -146,7 +146,7 @@ async def test_the_link_of_somebody_who_may_not_decide_approves_nothing(house: M
         assert house.bob.address in text_of(anns)
         assert "may not decide" in (await decide(link_in(bobs), "y")).text
         assert (house.folder / "build").is_dir()
-        assert "Taken" in (await decide(link_in(anns), "y")).text
+        assert "Recorded" in (await decide(link_in(anns), "y")).text
         await house.bob.until(lambda: "ran it" in house.bob.texts())
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.passing import SHORTAGE, is_passing
 from tools.environments._started import started
 from tools.environments._workers import Workers
 from tools.environments.local import limits
@@ -323,7 +324,8 @@ class Sandbox:
             pidfds.append(os.pidfd_open(self._keeper))
         except (OSError, LookupError) as error:
             self._forget()
-            raise EnvironmentFailed("the sandbox ended while it was starting: call again to start another") from error
+            why = SHORTAGE if is_passing(error) else "call again to start another"
+            raise EnvironmentFailed(f"the sandbox ended while it was starting: {why}") from error
         finally:
             self._pidfds = tuple(pidfds)
             if self._line is None:

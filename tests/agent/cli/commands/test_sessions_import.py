@@ -169,8 +169,8 @@ def test_the_server_of_a_file_is_never_asked(run: Any, elsewhere: Any, talked: s
     ("change", "told"),
     [
         (lambda data: data.update(v=99), "has the version 99, but this toolcrib reads versions up to 1"),
-        (lambda data: data["session"].update(id=""), "session.id must be 1 to 500 characters"),
-        (lambda data: data["session"].update(id="a\nb"), "session.id must be 1 to 500 characters"),
+        (lambda data: data["session"].update(id=""), "session.id must be 1 to 500 printable characters"),
+        (lambda data: data["session"].update(id="a\nb"), "session.id must be 1 to 500 printable characters"),
         (lambda data: data["session"].update(title=5), "session.title must be a string"),
         (lambda data: data["session"].update(created_at="now"), "session.created_at must be a time in Unix seconds"),
         (lambda data: data["session"].update(updated_at=1e300), "session.updated_at must be a time in Unix seconds"),

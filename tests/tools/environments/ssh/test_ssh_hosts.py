@@ -121,7 +121,7 @@ def test_what_is_asked_for_wins(home: Path) -> None:
     ("config", "host", "words"),
     [
         ("Host far\n  ProxyCommand nc %h %p\n", "far", "ProxyCommand"),
-        ("Host far\n  ProxyJump near\nHost near\n  ProxyJump far\n", "far", "circle: far -> near -> far"),
+        ("Host far\n  ProxyJump near\nHost near\n  ProxyJump far\n", "far", "loop: far -> near -> far"),
         ("Host far\n  Port many\n", "far", "'many' is not a port"),
         ("Host far\n  Nonsense\n", "far", "can't be parsed"),
         ("", "-oProxyCommand=touch", "not the name of a host"),
