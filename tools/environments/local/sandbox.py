@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib.contract.errors import EnvironmentFailed
-from toolcrib.contract.passing import SHORTAGE, is_passing
+from toolcrib.contract.passing import SHORTAGE, shortage
 from tools.environments._started import started
 from tools.environments._workers import Workers
 from tools.environments.local import limits
@@ -287,14 +287,9 @@ class Sandbox:
                 self._plan.argv(["bash", "--noprofile", "--norc", "-c", _FIRST], self.root, links=links, line=[*given, -1][0]),
                 sys.executable,
                 env={"PATH": os.environ.get("PATH", os.defpath)},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd="/",
-                start_new_session=True,
-                bufsize=0,
-                pass_fds=given,
-            )
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                cwd="/", start_new_session=True, bufsize=0, pass_fds=given,
+            )  # fmt: skip
 
     def _drop_line(self) -> None:
         if self._line is not None:
@@ -323,9 +318,9 @@ class Sandbox:
             self._keeper = children(self._first)[0]
             pidfds.append(os.pidfd_open(self._keeper))
         except (OSError, LookupError) as error:
+            ended = _ended_early()
             self._forget()
-            why = SHORTAGE if is_passing(error) else "call again to start another"
-            raise EnvironmentFailed(f"the sandbox ended while it was starting: {why}") from error
+            raise ended from error
         finally:
             self._pidfds = tuple(pidfds)
             if self._line is None:
@@ -343,7 +338,7 @@ class Sandbox:
         try:
             self._reach.join_at(ours, pid)
             if not self._lives():
-                raise EnvironmentFailed("the sandbox ended while it was starting: call again to start another")
+                raise _ended_early()
         except EnvironmentFailed:
             self._forget()
             raise
@@ -384,6 +379,11 @@ class Sandbox:
         """End all processes in the sandbox."""
         with self._lock:
             self._forget()
+
+
+def _ended_early() -> EnvironmentFailed:
+    why = SHORTAGE if shortage() else "call again to start another"
+    return EnvironmentFailed(f"the sandbox ended while it was starting: {why}")
 
 
 def _read_start(fd: int) -> list[bytes]:
