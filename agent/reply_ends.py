@@ -13,7 +13,7 @@ _SHOWN = 200
 
 
 class ReplyEnd(NamedTuple):
-    """One way for a reply to end. Calls run only after a ``whole`` reply.
+    """Kind of end of a reply. Calls run only after a ``whole`` reply.
 
     ``finish`` is the value in ProviderTurn. The model reads ``fault`` for each call that did not run; the user reads ``note``.
     ``is_capped``: a run with such an answer reached a limit (exit code 5 of ``toolcrib run``).

@@ -30,7 +30,7 @@ class Todo:
 
 
 class TodoStore:
-    """Task list of one session, in order. The argument ``todos`` is a stored value of ``TODOS`` to restore."""
+    """Tasks of one session, in order. The argument ``todos`` is a stored task list to restore."""
 
     def __init__(self, todos: Iterable[Mapping[str, Any]] = ()) -> None:
         self._todos: tuple[Todo, ...] = ()

@@ -1,4 +1,4 @@
-"""One configured backend. A kind that needs more than Backend has its own class, in the module of the same name."""
+"""Backend, a configured place for commands. A kind that needs more has its own class, in the module of the same name."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class JsonLines:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self.earlier = EarlierOutput()
-        """Output of this run that an earlier process may have printed. Events that repeat it have the field ``repeated``."""
+        """Events that an earlier process may have printed already. They are printed again with the field ``repeated``."""
         self._mark: dict[str, bool] = {}
         self.images: ImageFolder | None = None
         """Folder for the images that the model makes; a line names only the file."""

@@ -87,7 +87,7 @@ class CommandParser(argparse.ArgumentParser):
     """A parser that exits with 2 for a wrong command line. It prints the usage if words are missing, to show which."""
 
     said = ""
-    """Its last message."""
+    """Last error message of the parser."""
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         self.said = message or ""

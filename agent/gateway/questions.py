@@ -39,9 +39,9 @@ _HOW_ELSEWHERE = "Use `toolcrib approvals` at a terminal, or answer in another c
 _TOO_EARLY = "You wrote that before this question was shown. To approve it, send /approve {id}."
 _NOT_YET = "This question is still being sent: press again in a moment."
 _LOOKS, _LOOK_SECONDS = 50, 0.02
-"""How often a press checks for a question that is being shown, and the seconds between two checks."""
+"""Number of times that a press checks for a question that is still being sent, and the seconds between two checks."""
 _PUT_OFF = 3
-"""How often one press may be deferred; the limit keeps it from delaying later presses."""
+"""Number of times that a press may be deferred, so that it does not delay later presses."""
 _COPIES = 20
 """Maximum number of other users' open questions in one chat, so that many requests of one user do not flood it."""
 _UNTOLD = 1.0

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _MORE = " …"
 _LOOKS = 32
-"""How often an answer is split into messages again while its length doubles."""
+"""Number of times that an answer is split into messages again while its length doubles."""
 _ENDS = {
     "interrupted": "(interrupted)",
     "ended": "(stopped: it can't continue without a call that was denied)",

@@ -41,7 +41,7 @@ _COMMAND = Regex(r"<command-name>\s*(.*?)\s*</command-name>")
 _ARGS = Regex(r"<command-args>\s*(.*?)\s*</command-args>")
 _OWN = ("<local-command-stdout>", "<local-command-stderr>", "<local-command-caveat>")
 _TITLES = {"summary": "summary", "agent-name": "agentName", "custom-title": "customTitle"}
-"""Types of lines that have a title, and the title's key in such a line; later types take precedence."""
+"""Type of a line with a title -> key of the title. If several lines have one, the later type wins."""
 
 
 def default_path() -> Path:

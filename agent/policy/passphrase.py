@@ -1,7 +1,7 @@
 """The passphrase that proves to a local interface (the console, a page) that a user decides.
 
-The account of a process proves nothing, because a session's commands have it too. The user sets the passphrase at a terminal.
-Only a salted scrypt hash of it is stored, in the state folder.
+The account of a process does not show who asks, because a session's commands run under the same account. The user sets the
+passphrase at a terminal. Only a salted scrypt hash of it is stored, in the state folder.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class ResponsesSession(HttpSession):
 
     def _adapt(self, said: str) -> bool:
         if self._encrypted and _NO_ENCRYPTED.search(said):
-            self._encrypted = False  # refused for models without reasoning, or by servers that don't have the field
+            self._encrypted = False  # the model has no reasoning, or the server does not know the field
         elif self._items.previous_id and _NO_PREVIOUS.search(said):
             self._items.forget_previous()
         elif _REASONING_BACK.search(said) and self._items.repeat_reasoning():

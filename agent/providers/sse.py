@@ -33,7 +33,7 @@ class SseReader:
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max = max_event
-        self._held = bytearray()  # start of an event that may have the usual form; not in the fields below
+        self._held = bytearray()  # the bytes of an unfinished event that looks usual so far
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._split_character = False
         self._begun = False

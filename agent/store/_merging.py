@@ -74,7 +74,7 @@ def _attached(connection: sqlite3.Connection, copy: Path) -> Iterator[None]:
 
 
 def _join_rows(connection: sqlite3.Connection) -> None:
-    """Add the other rows of the backup. If both have a row, the file's version is kept, because it is newer."""
+    """Add the backup's rows that the file lacks. A row that both have stays as it is in the file, which is newer."""
     sql = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
     for (table,) in connection.execute(sql).fetchall():
         if table not in _APART:

@@ -154,7 +154,7 @@ class SqliteSessions:
         tags: Iterable[str] = (),
         delegates: bool = True,
     ) -> Sequence[SessionInfo]:
-        """Return the sessions that have a message of a user, the last used first."""
+        """Return the sessions with at least one message from a user, most recently used first."""
         given: dict[str, Any] = {"platform": platform, "user": user, "cwd": cwd}
         wanted = {column: text(value) for column, value in given.items() if value is not None}
         where = "".join(f" AND {column} = ?" for column in wanted)

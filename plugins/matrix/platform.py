@@ -47,7 +47,7 @@ class MatrixPlatform:
         self._task: asyncio.Task[None] | None = None
         self._server: MatrixServer | None = None
         self._ours: Recent[str, bool] = Recent(_OURS)
-        """Whether messages are ours, by id: of messages that we sent, and of messages that users replied to."""
+        """Message id -> whether we sent the message. It has the messages that we sent, and the messages that users replied to."""
         self._lack: MatrixLack | None = lack_before()
         self._waiting = MatrixWaiting(host)
 

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_unfitting(args: argparse.Namespace) -> None:
-    """Raise ToolcribError for options and names that the action would ignore: the user expects them to have an effect."""
+    """Raise ToolcribError for options and names that the action would ignore."""
     for option, actions in _BELONGS.items():
         if getattr(args, option, "") and args.action not in actions:
             raise ToolcribError(f"--{option} is for `toolcrib gateway {' or '.join(actions)}`, not for {args.action}")

@@ -46,7 +46,7 @@ class ScriptResult:
 
 
 class Exchange:
-    """One exchange with a shell: a text sent with two nonces, and the output between the frames of these nonces."""
+    """Exchange with a shell: a text sent with two nonces, and the output between the frames of these nonces."""
 
     def __init__(self, out: Callable[[bytes], None], err: Callable[[bytes], None]) -> None:
         self.first, self.last = secrets.token_hex(16), secrets.token_hex(16)

@@ -28,7 +28,7 @@ _LOOK = 0.01
 _AT_ONCE = 0.003
 """Seconds to wait without the event loop if the last command was quick: starting a watch in the loop takes longer."""
 _GLANCE = 0.0002
-"""The same in other cases: short, because nothing else in the loop runs meanwhile."""
+"""Seconds to wait without the event loop in other cases. It is short, because the loop runs nothing else in this time."""
 _TELLING = 0.3
 """Maximum seconds to wait until the shell has started a command that must be ended."""
 _WATCH = 0.25

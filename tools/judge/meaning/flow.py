@@ -18,7 +18,7 @@ _FEW_ROUNDS = 3
 _LEFT_OPEN = 3
 """Limit of states after such a loop: one without a round, one after a round, and all others."""
 _FEW_WITHIN = 2
-"""The same limit for a nested loop, because the rounds of nested loops multiply."""
+"""Limit of rounds in a nested loop. It is lower, because the rounds of nested loops multiply."""
 _MAX_SAME_CALL = 8
 _WIDEN_CALL = 3
 
