@@ -59,6 +59,14 @@ async def test_what_is_old_is_collected_in_the_end_though_there_is_always_work(m
         assert await freed(known, 500)
 
 
+async def test_what_is_old_is_collected_after_much_was_allocated_though_there_is_always_work() -> None:
+    async with collecting(lambda: False):
+        known = old_ring()
+        assert not await freed(known, 10)
+        gc.collect(1)
+        assert await freed(known, 500)
+
+
 async def test_the_process_has_its_thresholds_back() -> None:
     before = gc.get_threshold()
     async with collecting(lambda: True):
