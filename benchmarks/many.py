@@ -153,7 +153,9 @@ def _main(number: str, seconds: str, folder: str) -> None:
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
     os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = folder
-    with assemble(config=load_config(), project_dir=Path(folder), store=SqliteStore(Path(folder, "store.db"))) as crib:
+    project = Path(folder, "project")  # without the store, which would be in the snapshot of each command
+    project.mkdir()
+    with assemble(config=load_config(), project_dir=project, store=SqliteStore(Path(folder, "store.db"))) as crib:
 
         async def opened() -> Session:
             return _Session(await crib.open(platform="gateway"))

@@ -275,7 +275,13 @@ def links_in(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _absolute(paths: Iterable[str]) -> Iterator[str]:
-    return (str(with_home(path).absolute()) for path in paths)
+    expanded = _with_home(tuple(paths), os.path.expanduser("~"))  # noqa: PTH111 - strings everywhere
+    return (path if path.startswith("/") else str(Path(path).absolute()) for path in expanded)
+
+
+@functools.lru_cache(16)
+def _with_home(paths: Sequence[str], _home: str) -> tuple[str, ...]:
+    return tuple(str(with_home(path)) for path in paths)
 
 
 def _resolver() -> Callable[[str], str]:
@@ -308,10 +314,10 @@ def _temporary(writable: Sequence[str], chosen: str) -> tuple[str, ...]:
 def outermost(paths: Iterable[str]) -> list[str]:
     """Return the paths without those inside others, sorted: what applies to a folder applies to all in it."""
     kept: list[str] = []
-    for path in sorted(set(paths)):
-        if not any(is_within(path, folder) for folder in kept):
+    for path in sorted(set(paths), key=lambda path: f"{path.rstrip('/')}/"):  # a folder comes right before what is in it
+        if not kept or not is_within(path, kept[-1]):
             kept.append(path)
-    return kept
+    return sorted(kept)
 
 
 def is_within(path: str, folder: str) -> bool:
