@@ -52,7 +52,7 @@ def _resume(name: str, folder: Path, url: str, times: int) -> Figure:
     took.sort()
     alone.sort()
     words = "the same call by hand in one process, without waiting for a user"
-    return Figure(name, took[len(took) // 2], "ms", alone[len(alone) // 2], 50, "value", words)
+    return Figure(name, took[len(took) // 2], "ms", alone[len(alone) // 2], 80, "value", words)
 
 
 def _idle(folder: Path, runs: int) -> Iterator[Figure]:

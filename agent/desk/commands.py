@@ -21,7 +21,8 @@ class SlashCommand:
     """A command's row. ``words`` describe it; ``in_chat`` describes it in a chat, if it differs there.
 
     ``role``: the role that may use it in a chat, "" for every user of the chat. ``at_once``: a terminal runs it while the model
-    works. ``alone``: the command takes no arguments; an interface must not discard text after it.
+    works. ``alone``: the command takes no arguments; an interface must not discard text after it. ``arguments``: as ``--help``
+    shows them.
     """
 
     words: str
@@ -30,6 +31,7 @@ class SlashCommand:
     role: str = ""
     at_once: bool = False
     alone: bool = False
+    arguments: str = ""
 
 
 def on(surface: Surface) -> Mapping[str, SlashCommand]:
@@ -43,22 +45,38 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/help": SlashCommand("this", surfaces=SURFACES, at_once=True),
     "/keys": SlashCommand("all keys of the chat and their effects", at_once=True, alone=True),
     "/theme": SlashCommand(
-        "/theme NAME switches the colours: dark, light, colorblind, none; /theme alone shows a sample", at_once=True
+        "/theme NAME switches the colours: dark, light, colorblind, none; /theme alone shows a sample",
+        at_once=True,
+        arguments="[NAME]",
     ),
     "/tools": SlashCommand(
         "the tools of this session", surfaces=SURFACES, in_chat="the tools of this chat", at_once=True, alone=True
     ),
-    "/model": SlashCommand("list models to pick from; /model NAME, or /model PROVIDER NAME, switches to another one"),
-    "/image": SlashCommand("/image FILE shows a picture with the next message; /image alone removes it"),
-    "/explain": SlashCommand("/explain COMMAND shows how a command would be judged here and now; nothing is run"),
-    "/mode": SlashCommand("show the approval mode; /mode default, cautious, plan or confirm-edits switches it", at_once=True),
-    "/plan": SlashCommand("switch to plan mode; /plan accept, edit or reject decides about the model's plan"),
-    "/undo": SlashCommand("undo the last turn's file changes; /undo N, those of turn N; /undo call, the last call's; /undo redo"),
-    "/diff": SlashCommand("show the file changes of this session's tools; /diff FILE, those of one file", at_once=True),
+    "/model": SlashCommand(
+        "list models to pick from; /model NAME, or /model PROVIDER NAME, switches to another one", arguments="[[PROVIDER] NAME]"
+    ),
+    "/image": SlashCommand("/image FILE shows a picture with the next message; /image alone removes it", arguments="FILE"),
+    "/explain": SlashCommand(
+        "/explain COMMAND shows how a command would be judged here and now; nothing is run", arguments="COMMAND"
+    ),
+    "/mode": SlashCommand(
+        "show the approval mode; /mode default, cautious, plan or confirm-edits switches it", at_once=True, arguments="[NAME]"
+    ),
+    "/plan": SlashCommand(
+        "switch to plan mode; /plan accept, edit or reject decides about the model's plan", arguments="[accept|edit|reject]"
+    ),
+    "/undo": SlashCommand(
+        "undo the last turn's file changes; /undo N, those of turn N; /undo call, the last call's; /undo redo",
+        arguments="[call|redo]",
+    ),
+    "/diff": SlashCommand(
+        "show the file changes of this session's tools; /diff FILE, those of one file", at_once=True, arguments="[FILE]"
+    ),
     "/cost": SlashCommand("tokens, cost and calls of this session; `toolcrib usage` has all of them", at_once=True, alone=True),
     "/show": SlashCommand(
         "/show N prints the shortened item #N in full; /show alone, the last one; /show all, the session",
         at_once=True,
+        arguments="N",
     ),
     "/memory": SlashCommand(
         "the notes about you and this project, with their sources; `toolcrib memory` changes them",
@@ -67,10 +85,11 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     ),
     "/new": SlashCommand("start a new session", surfaces=SURFACES, in_chat="start a new session", alone=True),
     "/fork": SlashCommand(
-        "/fork [N] starts a session with your last N messages and their answers; without N, as many as fit well"
+        "/fork [N] starts a session with your last N messages and their answers; without N, as many as fit well", arguments="[N]"
     ),
     "/compress": SlashCommand(
-        "summarise the middle of this session now, nothing is lost; /compress TEXT names what the summary should keep"
+        "summarise the middle of this session now, nothing is lost; /compress TEXT names what the summary should keep",
+        arguments="[TEXT]",
     ),
     "/context": SlashCommand("the use of the model's context, by part, and its size", at_once=True, alone=True),
     "/title": SlashCommand(
@@ -78,18 +97,24 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
         surfaces=SURFACES,
         in_chat="/title TEXT names this session",
         at_once=True,
+        arguments="[TEXT]",
     ),
     "/sessions": SlashCommand("the last sessions, with titles and tags", alone=True),
-    "/resume": SlashCommand("/resume ID resumes a session; /resume alone lists sessions to pick from"),
+    "/resume": SlashCommand("/resume ID resumes a session; /resume alone lists sessions to pick from", arguments="ID"),
     "/approvals": SlashCommand(
         "the grants and open approval requests and questions of this session; /approvals revoke ID revokes a grant",
         surfaces=SURFACES,
         in_chat="the open approval requests and questions of this chat",
         at_once=True,
+        arguments="[revoke ID]",
     ),
-    "/delegates": SlashCommand("the delegates that work in the background; /delegates stop ID ends one", at_once=True),
+    "/delegates": SlashCommand(
+        "the delegates that work in the background; /delegates stop ID ends one", at_once=True, arguments="[stop ID]"
+    ),
     "/env": SlashCommand("the backend and folder that commands run in", at_once=True, alone=True),
-    "/export": SlashCommand("/export [FILE.md|.html|.json] writes the session to a file; --force replaces an existing file"),
+    "/export": SlashCommand(
+        "/export [FILE.md|.html|.json] writes the session to a file; --force replaces an existing file", arguments="[FILE]"
+    ),
     "/init": SlashCommand("draft an AGENTS.md of this project, or propose a better one; /init TEXT adds requirements"),
     "/quit": SlashCommand("leave (/exit and Ctrl-D do too)"),
     "/stop": SlashCommand("end the current run", surfaces=_CHAT),

@@ -7,6 +7,7 @@ import asyncio
 import io
 import os
 import sys
+import textwrap
 from collections import deque
 from itertools import chain
 from pathlib import Path
@@ -27,6 +28,8 @@ from agent.cli.options import (
 from agent.cli.sandbox_words import where_line
 from agent.cli.screen.tty import terminal_restored
 from agent.cli.signals import Ended, interrupting
+from agent.cli.words import SLASH
+from agent.desk.commands import SLASH_COMMANDS
 from agent.policy.self_protection import is_below_any
 
 if TYPE_CHECKING:
@@ -42,6 +45,15 @@ _HISTORY_BYTES = 1 << 20
 _TURNS = 50
 """Default number of turns of a run in the chat, after which the chat asks the user whether to continue."""
 HELP = "Chat with a model that uses the tools, or call tools by hand without a model."
+
+
+def _slash_commands() -> str:
+    """Return the chat's commands with their arguments, in lines of the help's width."""
+    words = ("\N{NO-BREAK SPACE}".join(filter(None, (name, SLASH_COMMANDS[name].arguments))) for name in SLASH)
+    lines = textwrap.wrap("  ".join(words), 124, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+
+
 _EPILOG = f"""\
 examples:
   toolcrib chat "which test fails?"
@@ -55,9 +67,7 @@ in the chat:
   @terminal {{"command": "ls"}}      calls a tool; so does @tool NAME {{...}}
   !git status                      runs your command without asking and sends the model its output; !!git status does not send it
   what does @src/main.py do?       attaches a file, picture or folder; Tab completes its name
-  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
-  /plan [accept|edit|reject]  /keys  /theme [NAME]  /show N  /cost  /memory  /context  /compress [TEXT]  /new  /fork [N]  /init
-  /sessions  /resume ID  /title [TEXT]  /export [FILE]  /approvals [revoke ID]  /delegates [stop ID]  /env  /quit
+{_slash_commands()}
   Messages that you type during a run are queued. Alt-S sends the message with the next tool results, Ctrl-C interrupts the run.
   A !command waits until the model's shell is free. /keys lists all keys.
 

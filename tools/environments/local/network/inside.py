@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import socket
 import struct
 import threading
 
+from toolcrib.contract.regex import Regex
 from tools.environments.local._inner import PROXY_PORT
 from tools.environments.local.network.connections import connected
 
 _PATIENCE = 10.0
 """Seconds that the inner program has to answer."""
 _LISTEN = "0A"
-_IN_USE = re.compile(rb"(?m)^TCP6?: inuse (\d+)")
+_IN_USE = Regex(rb"(?m)^TCP6?: inuse (\d+)")
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read from a table, nothing is bound to it
 
 
