@@ -20,7 +20,7 @@ from benchmarks.core import CannotMeasureError, Figure, median_of_each, once
 from toolcrib import RunIdentity, ToolCall, ToolStatus
 from tools.dispatch.scope import CallScope
 
-_BARS = {"docker": 0.03}
+_BARS = {"docker": 0.03, "ssh": 0.3}
 _FIRST = {"docker": 1.3, "ssh": 1.2}
 _INTERRUPT = {"local": 100.0, "docker": 250.0, "ssh": 250.0}
 _SESSIONS = 32
