@@ -15,14 +15,14 @@ MOST_NOTE = 4_000
 
 
 async def later_note(session: Session) -> str:
-    """Return the note about files that the session's tools wrote; "" for none, or if the session has no sandbox."""
+    """Return the note about the session's files that will run outside its sandbox; "" if there are none, or no sandbox."""
     if session.backend.held == "none":
         return ""
     from tools.contained.later import later_run
 
     try:
         steps = await session.store.changes.steps(session.id)
-    except StoreFailed:  # the session ends anyway, and the store has reported it
+    except StoreFailed:  # the session ends anyway, and the store has reported the failure
         return ""
     last = {change.path: change.after for step in steps for change in step.changes}
     found = later_run((path, state.mode) for path, state in last.items() if state is not None)

@@ -116,7 +116,7 @@ class Crib:
         await asyncio.to_thread(self._free)
 
     def close(self) -> None:
-        """Close the crib from sync code, as ``aclose`` does; plugins stop in the event loop that started them."""
+        """Close the Crib from sync code, as ``aclose`` does; plugins stop in the event loop that started them."""
         self.lifecycle.stop_sync()
         if self._holds_clients:
             run_async(self._release_clients())
@@ -186,7 +186,7 @@ class Crib:
         return self.default if request.folder in (None, self.project_dir) else self.workspace(request.folder)
 
     def reconfigure(self, config: Config, pinned: bytes) -> list[PluginInfo]:
-        """Use another state of the configuration file from now on; load, but don't start, newly enabled plugins, and return them.
+        """Use this version of the configuration file from now on; load, but don't start, newly enabled plugins, and return them.
 
         Open sessions, and plugins that are no longer enabled, stay unchanged. Raises ConfigError, and then nothing has changed.
         """

@@ -31,7 +31,7 @@ _MOST = 500
 _PLACES = 5
 _OURS = ("toolcrib", "agent")
 _TOLD = (BadRequest, ContextTooLong, Overloaded, StreamBroken, ToolError, NotSent)
-"""Errors whose text may come from a model server, which may quote the request, from a tool, or from a platform's server."""
+"""Errors whose text may come from a tool, a platform's server, or a model server, which may quote the request."""
 _CODE = Regex(r"[A-Za-z0-9_.-]{1,40}")
 _IN_LOG = "the operator's log has details"
 _WRONG = f"Something went wrong here; {_IN_LOG}."
@@ -59,8 +59,8 @@ def logged(error: BaseException) -> str:
     """Return a line for the log: the error's class, and its text if this project wrote it.
 
     Texts of servers, plugins and libraries are left out: they may quote a user's message or name the user. The line then has the
-    error's status or code, and its cause. For a configuration error it has the file, and the lines of the invalid settings or the
-    number of unconfirmed changes.
+    error's status or code, and its cause. For an OSError it has the system's description of the error number. For a configuration
+    error it has the file, and the lines of the invalid settings or the number of unconfirmed changes.
     """
     kind = type(error).__name__
     if isinstance(error, (BrokenConfig, UnconfirmedConfig)):
@@ -88,7 +88,10 @@ def _where(error: BrokenConfig | UnconfirmedConfig) -> str:
 
 
 def _setting(key: str) -> str:
-    """Return "this is", preceded by the platform setting that the key belongs to, if any. The rest of the key may contain ids."""
+    """Return "this is", after the name of the platform setting if the key belongs to one.
+
+    The rest of the key is left out: it may contain ids.
+    """
     first, _, rest = key.partition(".")
     platform, _, name = rest.partition(".")
     name = name.partition(".")[0].partition("[")[0]

@@ -76,7 +76,7 @@ class LineFigures:
 
     def __init__(self) -> None:
         self.runs: Counter[str] = Counter()
-        """Runs that were ``begun``, that ``ended``, and that ``failed``."""
+        """Numbers of runs, under the names ``begun``, ``ended`` and ``failed``."""
         self.first_text, self.answers = Waits(), Waits()
         self._messages, self._answered = Rate(), Rate()
         self._said: dict[str, float] = {}
@@ -104,7 +104,7 @@ class LineFigures:
         return True
 
     def done(self, session_id: str, outcome: RunResult | Exception) -> float:
-        """Handle the outcome of a run, and return the seconds that it took."""
+        """Handle the outcome of a run, and return the seconds since its wait began."""
         now = time.monotonic()
         said = self._said.pop(session_id, now)
         took = now - self._begun.pop(session_id, said)

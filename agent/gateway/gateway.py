@@ -90,7 +90,7 @@ class Gateway:
     async def _start(self) -> None:
         try:
             self._watch = await self._watching()
-        except ConfigError as error:  # usually another gateway has the port: report that one
+        except ConfigError as error:  # usually because another gateway uses the port: report that gateway
             if problem := await another_runs(self._crib, list(self._keepers)):
                 raise AccountTaken(problem) from error
             raise
@@ -162,7 +162,7 @@ class Gateway:
         """Apply the configuration file as it is now, from the next message on, and return lines that describe the changes.
 
         Disabled platforms drain, new ones start. Raises ConfigError if the file is invalid, and ToolcribError if the gateway is
-        stopping; then nothing changes.
+        stopping; in both cases nothing changes.
         """
         async with self._reloads:
             if self._ending.is_set():

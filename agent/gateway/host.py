@@ -112,7 +112,7 @@ class GatewayHost:
         return (message.chat.key, message.message_id) in self._lately
 
     async def _ends(self, message: Inbound) -> bool:
-        """Return whether a message only ends or refuses something; such messages are exempt from request limits."""
+        """Return whether a message only ends or refuses something; such messages have a limit of their own."""
         return takes_back(message.text) or await self._parts.questions.denies(message)
 
     async def _has_code(self, message: Inbound) -> bool:
@@ -219,5 +219,8 @@ class GatewayHost:
 
 
 def _is_forged(chat: Chat, user: str) -> bool:
-    """Return whether an id is missing, or could pass for another chat's: a NUL separates chat and thread in a key."""
+    """Return whether an id is missing or contains a NUL, which separates chat and thread in a key.
+
+    With a NUL, a chat's key could equal the key of another chat.
+    """
     return not user or not chat.id or "\0" in f"{user}{chat.id}{chat.thread}"

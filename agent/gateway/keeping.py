@@ -1,4 +1,4 @@
-"""Restarts platforms: one that fails is retried after growing pauses, while the others continue."""
+"""Restarts a platform that failed, after growing pauses, while the other platforms continue."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NOTES_EVERY = 10.0
 
 
 class LineKeeper:
-    """Runs one platform's line, and replaces it when it fails or loses its account.
+    """Runs a platform's ChatLine, and replaces the line when it fails or loses its account.
 
-    ``first`` is the first pause in seconds. The line starts once the keepers in ``after``, which may still hold its account,
-    have ended.
+    ``first`` is the first pause in seconds. The line starts once the keepers in ``after`` have ended, because they may still
+    hold the account.
     """
 
     def __init__(self, make: Callable[[], ChatLine], first: float, after: Sequence[LineKeeper] = ()) -> None:
@@ -31,7 +31,7 @@ class LineKeeper:
         self.line = make()
 
     async def start(self) -> None:
-        """Start the line, and return once it runs or has failed; a failed one is retried automatically."""
+        """Start the line, and return once it runs or has failed; a failed line is replaced automatically."""
         async with self._turn:
             await self._start()
 
@@ -81,7 +81,7 @@ class LineKeeper:
             await self.line.start()
 
     async def _wait(self, seconds: float) -> None:
-        """Wait, and record meanwhile why the platform is not running."""
+        """Wait, and record meanwhile why the platform is not running, unless another process runs it."""
         self.line.retry_at, ends = time.time() + seconds, time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
             if not self.line.is_anothers:

@@ -35,5 +35,5 @@ class KnownChats:
         return record is not None and record.session_id != session_id
 
     def known(self, session_id: str) -> Chat | None:
-        """Return the chat of a session, None if only the store could know it."""
+        """Return the chat of a session without asking the store, None if it is not in memory."""
         return self._chats.get(session_id)

@@ -92,7 +92,7 @@ class Quotas:
         return ""
 
     def begun(self, session_id: str) -> None:
-        """Stop counting the session as starting: it has received its message, and from now on counts while its run lasts."""
+        """Stop counting the session as starting: from now on it counts only while it has a run."""
         self._starting.discard(session_id)
 
     async def admit(self, theirs: Principal) -> None:

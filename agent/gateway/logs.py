@@ -141,7 +141,7 @@ def _ids_of(record: logging.LogRecord) -> dict[str, str]:
 
 
 def _fault(record: logging.LogRecord) -> tuple[str, list[str]] | None:
-    """Return the class and stack of a record's exception, or None. Its text is left out: it may repeat a user's message."""
+    """Return the class and stack of a record's exception, or None. The exception's text may repeat a user's message."""
     if not record.exc_info or record.exc_info[0] is None:
         return None
     frames = traceback.extract_tb(record.exc_info[2])[-_FRAMES:]
@@ -150,7 +150,7 @@ def _fault(record: logging.LogRecord) -> tuple[str, list[str]] | None:
 
 @contextmanager
 def gateway_log(form: str, redact: Callable[[str], str], level: int | None = None) -> Iterator[None]:
-    """Log in ``form``, ``text`` or ``json``, while a gateway runs; see GatewayLog."""
+    """Log as ``form``, which is ``text`` or ``json``, while a gateway runs; see GatewayLog."""
     root, handler = logging.getLogger(), GatewayLog(form, redact, level)
     before = root.level
     root.addHandler(handler)

@@ -106,15 +106,16 @@ class Mailbox:
         self._left = ()
 
     async def drain(self, seconds: float) -> None:
-        """Handle only messages that end or refuse something. Wait ``seconds`` for messages in progress, then cancel their tasks.
+        """From now on, handle only messages that end or refuse something.
 
-        Other messages, waiting or new, are left to the next process.
+        Wait up to ``seconds`` for messages in progress, then cancel their tasks. Other messages, waiting or new, are left to the
+        next process.
         """
         self._draining = True
         await self._wait(seconds)
 
     async def close(self, seconds: float) -> None:
-        """Start no new work. Wait ``seconds`` for messages in progress, then cancel their tasks."""
+        """Start no new work. Wait up to ``seconds`` for messages in progress, then cancel their tasks."""
         self._draining = self._closing = True
         await self._wait(seconds)
 
@@ -189,7 +190,7 @@ class Mailbox:
         await self._mail.done([mail.id])
 
     async def _handle(self, message: Inbound) -> str:
-        """Return the immediate reply, "" for none."""
+        """Handle a message, and return the immediate reply, "" for none."""
         who = await self._admission.admit(message.chat, message.user, message.roles, message.locked)
         if not isinstance(who, Admitted):  # no longer admitted
             return ""

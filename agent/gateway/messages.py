@@ -183,7 +183,10 @@ class MessageSender:
 
 
 async def _read(ctx: ToolCallContext, effects: Sequence[Effect]) -> tuple[str, bytes]:
-    """Return the name and content of the file to send. Raises Denied without the right to read files, else as ``send_file``."""
+    """Return the name and content of the file to send.
+
+    Raises Denied if the session may not read files, and otherwise the same errors as ``send_file``.
+    """
     if ctx.granted is not None and "read_file" not in ctx.granted:
         raise Denied("this session may not read files, so it can't send any")
     from tools.files.places import files_of, missing, translate_file_errors, unmoved
@@ -288,7 +291,7 @@ async def show(platform: str, store: Store, outbox: Outbox) -> None:
             continue
         body = _fitting(post.body, outbox.most_bytes)
         parts = _parts(body, outbox.most)
-        for number, text in enumerate(parts[1:], 1):  # first, so that no text is lost when parts[0] replaces it all
+        for number, text in enumerate(parts[1:], 1):  # first, so that no text is lost when parts[0] replaces the post's text
             part = {**body, "text": text, "files": []}
             await store.mail.post(Post(platform, post.chat, f"{post.key}:{number}", part, session_id=post.session_id))
         if body != post.body or len(parts) > 1:

@@ -35,7 +35,7 @@ _LONGEST_PAUSE = 300.0
 _GIVES_UP = 24 * 3600.0
 """Seconds after which a message that could not be shown fails."""
 _LEAST_TRIES = 20
-"""Minimum tries before a message fails (they take about an hour), in case the clock was set forward."""
+"""Minimum tries before a message fails because of its age (they take about an hour), in case the clock was set forward."""
 _SEND_SECONDS = 60.0
 _STORE_PAUSE = 5.0
 
@@ -104,7 +104,7 @@ class Outbox:
         return sum(len(lane.posts) for lane in self._lanes.values())
 
     async def start(self) -> None:
-        """Queue the posts that an ended process left; ``open`` sends them. Raises StoreFailed."""
+        """Queue the posts that an ended process left, except ``send_message``'s; ``open`` sends them. Raises StoreFailed."""
         self._pace = SendRate(self._platform.traits.per_second, self._platform.traits.burst)
         for post in await self._mail.pending(self._platform.name):
             if not post.key.startswith(MESSAGE):
@@ -205,7 +205,7 @@ class Outbox:
         return self._platform.traits.edit_seconds is not None
 
     def show(self, chat: str, key: str, body: Mapping[str, Json]) -> None:
-        """Show the current text of an unfinished answer; intermediate texts may be skipped. ``put`` with its key ends this."""
+        """Show the current text of an unfinished answer; intermediate texts may be skipped. ``put`` with ``key`` ends this."""
         if self._platform.traits.edit_seconds is None or self._closing:
             return
         lane = self._lane(chat)
@@ -343,7 +343,7 @@ class Outbox:
     # -- an answer while it is written ---------------------------------------------------------------------------
 
     async def _update(self, chat: str, lane: _Lane, live: LiveText) -> None:
-        """Show the current text of an answer. The first one is stored before it is sent, so that the final one can replace it."""
+        """Show the current text of an answer. The first text is stored before it is sent: the final text can then replace it."""
         traits, body = self._platform.traits, live.body
         if not live.shown_as:
             if not (text := self.growing(body["text"])):

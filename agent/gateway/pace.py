@@ -7,7 +7,7 @@ import time
 
 
 class SendRate:
-    """Limits sending to ``per_second`` messages, or ``burst`` messages at once if that is more than one second's worth."""
+    """Limits sending to ``per_second`` messages; after a pause, ``burst`` messages or one second's worth may go at once."""
 
     def __init__(self, per_second: float, burst: int = 0) -> None:
         self._rate = max(per_second, 0.01)

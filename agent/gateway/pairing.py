@@ -54,7 +54,7 @@ class Pairings:
         return bool(_code_in(said)) and await self.is_open()
 
     async def take(self, said: str, user: str) -> Paired | None:
-        """Return the user as paired if the text is the open code, else None; a wrong code counts as a try."""
+        """Pair a user whose text is the open code, and return the user as paired, else None. A wrong code counts as a try."""
         if not (word := _code_in(said)):
             return None
         while (offered := await self._offered()) is not None:
@@ -76,7 +76,7 @@ class Pairings:
         return False
 
     async def people(self) -> list[Paired]:
-        """Return the users who paired, the first one first."""
+        """Return the users who paired, in the order of their first pairing."""
         found, _ = await self._people()
         return [Paired(user, role, at) for user, (role, at) in found.items()]
 

@@ -66,7 +66,7 @@ class ChatLine:
         self.state: LineState = "starting"
         self.problem = ""
         self.needs_somebody = False
-        """True if it failed for a reason that a user must fix: a setting, or another gateway."""
+        """True if the platform failed for a reason that a user must fix: a setting, or another gateway."""
         self.is_anothers = False
         """True if another gateway uses the account; then this one must not overwrite the other's status."""
         self.retry_at = 0.0
@@ -194,7 +194,7 @@ class ChatLine:
         await self.manager.drain(ends - time.monotonic())
 
     async def stop(self, *, now: bool = False) -> None:
-        """Stop receiving, finish sending, and close; with ``now``, don't wait for messages to be sent.
+        """Stop receiving, finish sending, and close; with ``now``, cut short the handling and sending of messages.
 
         May be called twice. The next start resumes runs in progress.
         """
@@ -220,7 +220,7 @@ class ChatLine:
         await self.manager.leave()
         await self.replies.flush()
         await (self.outbox.close(_AT_ONCE) if now else self.outbox.close())
-        if self._started and not self.is_anothers:  # otherwise results may be missing, which the next start shows
+        if self._started and not self.is_anothers:  # otherwise the next start must show missing results
             with contextlib.suppress(StoreFailed):
                 if not self.replies.is_behind:
                     await note_alive(self._store, self.name)

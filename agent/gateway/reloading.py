@@ -1,4 +1,4 @@
-"""Reloads the configuration while users chat; an invalid one is refused, and the old one stays in force."""
+"""Reloads the configuration while users chat; an invalid one is refused, and the old one stays in effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AT_START = ("store", "gateway.logs")
 async def taken_up(crib: Crib) -> list[str]:
     """Apply the configuration file as it is now to the process, and return lines that describe the changes.
 
-    Raises ConfigError with file, line and key, and UnconfirmedConfig for unconfirmed changes: then nothing changes.
+    Raises ConfigError with file, line and key, and UnconfirmedConfig for unconfirmed changes; in both cases nothing changes.
     """
     before = crib.config
     now, data = await asyncio.to_thread(_read, crib)

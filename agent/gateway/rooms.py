@@ -88,8 +88,8 @@ class Rooms:
         """Return whether a chat's session must not continue for the user who speaks now.
 
         Users who join later must not see a conversation with one user, and one member alone must not continue a group's
-        session. Nor may a user continue the session of another, or one begun with or without the owner's rights, if these have
-        changed: the session's tools depend on them.
+        session. Nor may a user continue another user's session, or a session from before the user gained or lost the owner's
+        rights: the session's tools depend on these rights.
         """
         was_group = record.body["chat"]["is_group"]
         if was_group or chat.is_group:

@@ -76,7 +76,7 @@ def outcome_of(record: TicketRecord) -> str:
 
 
 def origin_of(chat: Chat, asker: Principal | None) -> str:
-    """Return a line with the chat and the user of a question. The chat's title is quoted, because others may have chosen it."""
+    """Return a line that names the user who asked, and the chat. Its title is quoted, because others may have chosen it."""
     title = f' "{one_line(chat.title)}"' if chat.title else ""
     where = f"the chat {one_line(chat.id)}{title}" if chat.is_group else "a direct chat"
     return f"asked by {one_line(asker.person) if asker is not None else 'an unknown user'} in {where}"

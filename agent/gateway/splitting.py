@@ -52,7 +52,7 @@ class _Fence:
         return rest[: len(rest) - len(text)].expandtabs(4)[len(indent.expandtabs(4)) :] + text
 
     def ends_at(self, inside: str) -> bool:
-        """Return True if this is the last line of the block."""
+        """Return whether a line that ``inside`` returned is the last line of the block."""
         mark = inside.strip()
         return len(mark) >= len(self.mark) and not mark.strip(self.mark[0]) and not inside.startswith(("    ", "\t"))
 

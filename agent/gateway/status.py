@@ -25,7 +25,7 @@ _IDLE = "idle"
 _ALIVE = "alive"
 """Name in the store of the time when a platform was last recorded to work."""
 _OVERLAP = 120.0
-"""Seconds before that time that are searched too, because answers of runs that ended in them may not be stored as posts."""
+"""Runs that ended this many seconds before the time in ``_ALIVE`` are checked too: no post may have their answers."""
 LineState: TypeAlias = Literal["starting", "running", "draining", "failed", "stopped"]
 
 
@@ -72,7 +72,8 @@ class ChatLineStatus:
 async def told_status(store: Store, name: str) -> dict[str, Json]:
     """Return the recorded status of a platform, with ``is_fresh``. Raises StoreFailed.
 
-    ``is_fresh``: its process updated it recently and is alive. Without a record, this is the only key.
+    ``is_fresh``: the platform is not stopped, and its process updated the record recently and is alive. Without a record,
+    ``is_fresh`` is the only key.
     """
     found = (await store.state.of("profile", f"gateway:{name}")).get(STATUS)
     told = dict(found.value) if found is not None and isinstance(found.value, dict) else {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _JSON = "application/json"
 _SHARE = 0.05
-"""Share of this process's open files that the server's connections may use; the rest is left to the platforms."""
+"""Share of this process's file descriptors that the server's connections may use; the platforms need the rest."""
 
 
 class Watch:

@@ -18,7 +18,7 @@ HEADER_SECONDS = 10.0
 ANSWER_SECONDS = 30.0
 """Seconds for the client to read a response; uvicorn itself sets no limit."""
 SHARE = 0.25
-"""Share of this process's open files that the connections of one server may use."""
+"""Share of this process's file descriptors that the connections of one server may use."""
 _MOST = 10_000
 _LEAST_AT_ONCE, _MOST_AT_ONCE = 16, 512
 """Minimum and maximum of the backlog. asyncio accepts a whole backlog of connections before it handles the first of them."""

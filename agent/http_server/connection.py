@@ -10,7 +10,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 class BoundedConnection(H11Protocol):
     """Connection with limits.
 
-    If a new client exceeds ``most`` connections, the one that waits for its client and has the least time left is closed.
+    If a new client exceeds ``most`` connections, the server closes one that waits for its client: the one with the least
+    time left.
     """
 
     most = 1_000

@@ -41,7 +41,7 @@ _COMMAND = Regex(r"<command-name>\s*(.*?)\s*</command-name>")
 _ARGS = Regex(r"<command-args>\s*(.*?)\s*</command-args>")
 _OWN = ("<local-command-stdout>", "<local-command-stderr>", "<local-command-caveat>")
 _TITLES = {"summary": "summary", "agent-name": "agentName", "custom-title": "customTitle"}
-"""Type of a line with a title -> key of the title. If several lines have one, the later type wins."""
+"""Type of a line with a title -> key of the title. If a session has several titles, the last type of this table wins."""
 
 
 def default_path() -> Path:

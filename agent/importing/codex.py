@@ -8,8 +8,8 @@ The lines are ``RolloutLine`` of Codex's public sources:
 A line has a ``timestamp``, a ``type`` and a ``payload``: ``session_meta`` (id, cwd), ``turn_context`` (model),
 ``response_item`` (messages, calls and their outputs), ``event_msg`` and more. In older files the first line is the bare
 metadata, and items have no envelope; both are read. The reader skips subagents, the instructions and environment that Codex
-sends to the model in the user's name, reasoning, events that repeat the items, and the summaries of compactions (the earlier
-items are in the file too).
+sends to the model as messages of the user, reasoning, events that repeat the items, and the summaries of compactions (the
+earlier items are in the file too).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOT_THEIRS = Regex(
     r"\s*(?:<(?:environment_context|user_instructions|permissions instructions|turn_aborted|collaboration_mode|skills?"
     r"|apps_instructions|plugins_instructions|user_shell_command|subagent_notification)\b|# AGENTS\.md instructions)"
 )
-"""Beginning of a message that Codex sends in the user's name."""
+"""Beginning of a message that has the user's role but that Codex wrote."""
 _ITEMS = frozenset(
     {
         "message",

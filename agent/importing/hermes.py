@@ -1,6 +1,6 @@
 """Sessions of the Hermes agent: ``~/.hermes/state.db``, a SQLite file with the tables ``sessions`` and ``messages``.
 
-Releases have added columns; a file without the later ones can be read too. The public sources define the tables:
+Later releases added columns; files without these columns can be read too. The public sources define the tables:
 
 - https://github.com/NousResearch/hermes-agent/blob/main/hermes_state.py and hermes_state_schema.py (SCHEMA_SQL in
   hermes_state_common.py)
@@ -54,7 +54,7 @@ def read(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[ForeignSe
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Open the file for reading. If its log can't be shared, as on a read-only disk, read the file without it."""
+    """Open the file for reading. If its write-ahead log can't be shared, as on a read-only disk, read the file without it."""
     for how in ("mode=ro", "immutable=1"):
         connection = sqlite3.connect(f"file:{quote(str(real_path(path)))}?{how}", uri=True, timeout=10.0)
         try:

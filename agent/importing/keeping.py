@@ -1,4 +1,4 @@
-"""Stores imported sessions: each once, and only the new part of one that has grown."""
+"""Stores imported sessions: each session once, and later only the messages that were added to it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def as_ours(found: ForeignSession, redactor: Redactor) -> tuple[SessionInfo, Seq
 
 
 def _clean(record: Mapping[str, Any], redactor: Redactor) -> Mapping[str, Any]:
-    """Return a record without secrets. Pictures keep their bytes: text in them may look like a key only by chance."""
+    """Return a record without secrets. Pictures keep their bytes, which look like a key only by chance."""
     results = [_clean(result, redactor) for result in record.get("results") or ()]
     cleaned: dict[str, Any] = redactor.data({key: value for key, value in record.items() if key not in ("images", "results")})
     return {key: cleaned[key] if key in cleaned else results if key == "results" else record[key] for key in record}

@@ -48,12 +48,12 @@ class ForeignSession:
 
     @property
     def began(self) -> float:
-        """Time of the first message."""
+        """Time of the first message, 0 if no time is known."""
         return min(filter(None, self.times), default=0.0)
 
     @property
     def ended(self) -> float:
-        """Time of the last message."""
+        """Time of the last message, 0 if no time is known."""
         return max(self.times, default=0.0)
 
 
@@ -98,17 +98,17 @@ def files_below(path: Path, pattern: str, skipped: Sequence[str] = ()) -> list[P
 
 
 def text_in(value: object) -> str:
-    """Return a string, "" for anything else."""
+    """Return the value if it is a string, else ""."""
     return value if isinstance(value, str) else ""
 
 
 def mapping_in(value: object) -> Mapping[str, Any]:
-    """Return an object, an empty one for anything else."""
+    """Return the value if it is an object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def items_in(value: object) -> Sequence[Mapping[str, Any]]:
-    """Return the objects of a list, none for anything else."""
+    """Return the objects in the value if it is a list, else none."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

@@ -39,7 +39,7 @@ class MemoryNote:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPart:
-    """Unchanged lines of a document: a note, or other text between notes."""
+    """A part of a document: a note, or a line between notes. ``raw`` is its text in the file."""
 
     raw: str
     note: MemoryNote | None = None
@@ -108,7 +108,7 @@ def most_notes(max_chars: int) -> int:
 
 
 def note_of(text: str, session: str = "") -> MemoryNote:
-    """Return a note with today's date. Blank lines are removed, because they would end the note; so are surrounding blanks."""
+    """Return a note with today's date, without blanks around its lines, and without blank lines, which would end the note."""
     lines = [line.strip() for line in text.strip().splitlines()]
     return MemoryNote("\n".join(filter(None, lines)), time.strftime("%Y-%m-%d"), session)
 

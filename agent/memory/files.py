@@ -123,7 +123,8 @@ class MemoryFolder:
     def change(self, file: MemoryFile, work: Callable[[MemoryDocument], MemoryDocument]) -> MemoryDocument:
         """Read a document, store the result of ``work`` for it, and return that result. The document is locked meanwhile.
 
-        Raises MemoryUnreadable, what ``work`` raises, and ToolcribError if the file can't be written; then it is unchanged.
+        Raises MemoryUnreadable, what ``work`` raises, and ToolcribError if the file can't be written; after each of these errors
+        the file is unchanged.
         """
         with self.held():
             before = file.read()

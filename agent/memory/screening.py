@@ -27,7 +27,7 @@ _TURN = Regex(
 )
 """Beginnings of turns in prompts without special tokens."""
 _ROLE = Regex(r"^[ \t>+-]*(?:user|system|developer|ai|model|bot)[ \t]?:", re.MULTILINE)
-"""Words that begin a turn in such prompts; a single one may be in an honest note."""
+"""Words that begin a turn in prompts without special tokens; a single one may be in an honest note."""
 _INJECTED: tuple[tuple[str, Regex[str]], ...] = (
     (
         "it says to ignore instructions",

@@ -1,4 +1,4 @@
-"""Skeletons of texts: lookalike letters become Latin ones; accents, styles, markup and entities are removed."""
+"""Skeletons of texts: lookalike letters become Latin ones, entities are decoded, and accents, styles and markup removed."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ async def choose_calling(target: ModelTarget, configured: str, environ: Mapping[
 
 
 def text_protocol(model: str, configured: str = "", template: str | None = None) -> tuple[str, str]:
-    """Return the protocol's name and the reason for it."""
+    """Return the protocol's name, and why it was chosen."""
     from agent.protocols import protocol_for_model
 
     if configured:

@@ -189,7 +189,7 @@ def _server(
 async def local_servers(
     known: Sequence[ModelServer], ports: Mapping[int, str] | None = None, *, seconds: float = LOOK
 ) -> list[ModelServer]:
-    """Return unconfigured model servers on loopback that answer within ``seconds``. They get no key."""
+    """Return unconfigured model servers on loopback that answer within ``seconds``. No API key is sent to them."""
     from agent.providers.discover import PORTS, find_local_servers
 
     endpoints = [server.endpoint for server in known if server.endpoint is not None]

@@ -46,7 +46,7 @@ async def connect(
 
 
 async def own_choice(session: SessionCore, choice: ModelChoice) -> ModelChoice:
-    """Return ``choice``, or if it is empty the last model, provider and server of a resumed session.
+    """Return ``choice`` or, if it is empty, the last model, provider and server of a resumed session.
 
     The key for that server comes from the configuration and the environment, never from the record. Raises ConfigError if that
     key no longer exists.

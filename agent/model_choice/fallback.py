@@ -47,7 +47,7 @@ class FallbackSession:
         say_to(self._current, text, images)
 
     def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
-        """Steer the current session if its model's wire can; see HttpSession."""
+        """Steer the current session if its provider supports it; see HttpSession."""
         self._steered = (tool_choice, schema)
         steer(self._current, *self._steered)
 

@@ -106,7 +106,7 @@ def _calculated(
 
 @functools.cache
 def _newest() -> date:
-    """Return the date of the newest price in the library, but no date after today."""
+    """Return the date of the library's newest price that applies already."""
     from genai_prices.data import providers
 
     lists = [model.prices for provider in providers for model in provider.models if isinstance(model.prices, list)]

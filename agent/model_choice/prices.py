@@ -31,5 +31,5 @@ class Prices:
         return cls(configured.input, configured.output)
 
     def cost(self, usage: Mapping[str, int]) -> float:
-        """Return the cost of one reply. Tokens that the server read from its cache count in full."""
+        """Return the cost of one reply. Tokens that the server read from its cache cost the full price."""
         return (self.input * usage.get("input", 0) + self.output * usage.get("output", 0)) / _UNIT

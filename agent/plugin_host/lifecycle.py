@@ -49,7 +49,7 @@ class Lifecycle:
         return self._loop if self._to_stop or self._sources.opened() else None
 
     async def start(self) -> None:
-        """Start every plugin and tool source, and return when all have started or failed; no error of theirs is raised.
+        """Start every plugin and tool source, and return when all have started or failed; their errors are not raised.
 
         Later calls only wait for the first. A call by a plugin that is starting returns at once.
         """
@@ -106,7 +106,10 @@ class Lifecycle:
             await self._guarded("on_stop", hook, STOP_SECONDS)
 
     def stop_sync(self) -> None:
-        """Stop plugins from sync code, as ``stop`` does, in their own event loop if it still runs."""
+        """Stop plugins from sync code, as ``stop`` does, in their own event loop if it still runs.
+
+        Code that runs in that loop can't wait for it: then nothing is stopped, and an error is logged.
+        """
         loop = self.loop
         if loop is None:
             return
@@ -122,9 +125,9 @@ class Lifecycle:
 
 
 async def guarded(what: str, call: Callable[[], Any], seconds: float, redact: Callable[[str], str] = str) -> str:
-    """Call a sync or async function. Log an error and return it on one line; "" for none.
+    """Call a sync or async function. Log its error and return it on one line; return "" if there is none.
 
-    Raises only Ctrl-C and the cancellation of this task.
+    Raises only Ctrl-C, GeneratorExit and the cancellation of this task.
     """
     try:
         async with asyncio.timeout(seconds) as limit:
@@ -150,7 +153,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Return whether an error is Ctrl-C or the cancellation of this task; all other errors are the plugin's."""
+    """Return whether an error ends this task: Ctrl-C, GeneratorExit or its cancellation. All other errors are the plugin's."""
     task = asyncio.current_task()
     cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
     return cancelled or isinstance(error, (KeyboardInterrupt, GeneratorExit))

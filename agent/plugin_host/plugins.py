@@ -73,8 +73,8 @@ def load_plugins(
 
     Their hooks are called in the order of ``plugins.enabled``. Each ``add_*`` takes a name and a value as the hookspecs define,
     and raises an exception to refuse them. ``adders`` has the functions of further setup hooks, by hook; additions by other
-    hooks are ignored. The functions are called after a plugin's setup has succeeded. KeyboardInterrupt (for a plugin that hangs
-    while loading) is passed on, with a note that names the plugin.
+    hooks are ignored. The functions are called after a plugin's setup has succeeded. KeyboardInterrupt, as when a user stops a
+    plugin that hangs, is raised again with a note that names the plugin.
     """
     if not config.plugins.enabled:
         return []

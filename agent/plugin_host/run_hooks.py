@@ -31,7 +31,7 @@ async def call_hook(hooks: HookManager, hook: str, scope: CallScope, **values: A
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Return whether an error is Ctrl-C or the cancellation of this task; all others, even sys.exit, are the plugin's."""
+    """Return whether an error ends this task: Ctrl-C, GeneratorExit or its cancellation. Others, even SystemExit, do not."""
     task = asyncio.current_task()
     cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
     return cancelled or isinstance(error, (KeyboardInterrupt, GeneratorExit))

@@ -70,7 +70,8 @@ def plugin_folder(project_dir: Path) -> Path:
 def project_digest(project_dir: str | Path) -> str:
     """Return the sha256 of the files in ``<project>/.toolcrib/plugins`` (names and contents), in hexadecimal.
 
-    Raises PluginError if there is no such folder, or if it contains links, devices, more than 20 MB or more than 5,000 files.
+    Raises PluginError if there is no such folder, if it can't be read completely, or if it contains links, devices, more than
+    20 MB or more than 5,000 files.
     """
     return _digest(_snapshot(Path(project_dir)))
 

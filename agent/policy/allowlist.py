@@ -241,7 +241,7 @@ class _KnownEntries:
     def keep_only(self, present: frozenset[str]) -> tuple[frozenset[str], bool]:
         """Return the known entries among ``present``, and whether they changed since the last check.
 
-        Other entries are forgotten, so that a deleted entry can't return unnoticed.
+        Entries that are not in ``present`` are forgotten, so that a deleted entry can't return unnoticed.
         """
         stamp = self.stamp()
         if self._kept is not None and self._kept[:2] == (stamp, present):

@@ -43,7 +43,10 @@ class Approvals:
         return grant
 
     async def narrow(self, prefix: str, root: str) -> Grant:
-        """Bind a grant to a folder or file below its own, and return it. Raises ToolcribError for anything wider."""
+        """Bind a grant to a folder or file below its folder, and return it.
+
+        Raises ToolcribError if ``root`` is not below that folder, or if the grant is permanent.
+        """
         grant = await self.grant(prefix)
         if grant.scope == "always":
             raise ToolcribError(

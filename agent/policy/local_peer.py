@@ -14,7 +14,7 @@ from toolcrib.contract.passing import raise_passing
 
 _CREDENTIALS = struct.Struct("3i")
 _SO_PEERPIDFD = 77
-"""Socket option of Linux 6.5 and later, which Python does not name. It returns the process even if its number was reused."""
+"""Socket option of Linux 6.5 and later, which Python does not name. It identifies the process even if its number was reused."""
 
 
 class LocalPeer:

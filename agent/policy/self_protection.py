@@ -1,14 +1,14 @@
 """Limits on changes and decisions by a session's commands. All of toolcrib's self-protection uses this module.
 
 A process that hosts sessions holds a shared lock on the folders of its configuration and state, and its commands get the folders'
-numbers in a variable. toolcrib's own commands that change settings, grants or trust look for the variable, and for the locks of
-their ancestors, and refuse if a folder that they use is among these. They compare numbers, so other names of the folder or of the
+numbers in a variable. toolcrib's own commands that change settings, grants or trust read the variable and the locks of their
+ancestors, and refuse if they use one of the folders found there. They compare numbers, so other names of a folder or of the
 program make no difference. Processes with other folders keep working, such as toolcrib's own tests in a session.
 
 A decision is refused whatever the folders are: a process below any session (``is_below_any``) answers no question, and a local
-interface accepts decisions only from a process that is proven to run outside of all sessions (``is_outside``). Both check the
-mark of every descendant of a session's shell (tools/environments/session_mark.py), even after its parent has ended. A marked
-process without a session's shell above it belongs to an unknown session, which may use any folder.
+interface accepts decisions only from a process that is proven to run outside of all sessions (``is_outside``). Both check for
+the mark that every descendant of a session's shell has (tools/environments/session_mark.py), even after its parent has ended.
+A marked process without a session's shell above it belongs to an unknown session, which may use any folder.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ __all__ = ["NAMES", "find_protocol", "protocol_for_model"]
 
 
 def __getattr__(name: str) -> object:
-    """Load the table of dialects on first use: ``command`` alone needs none of its patterns."""
+    """Load the table of dialects on first use, because a user of ``command`` alone needs none of its patterns."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from agent.protocols import _dialects

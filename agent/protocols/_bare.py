@@ -116,7 +116,7 @@ def without_turn_ends(body: str) -> str:
 
 
 def leading_value(body: str) -> tuple[str, str] | None:
-    """Return the JSON value at the beginning of a text, and the rest; None without a value, or if nothing or JSON follows."""
+    """Return the JSON value at the beginning of a text, and the rest; None without a value, or if nothing or JSON follows it."""
     if body.lstrip()[:1] not in ("{", "["):
         return None
     cut = JsonScanner((), at_value=True).feed(body)

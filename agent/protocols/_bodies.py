@@ -127,7 +127,7 @@ def _named(name: str, text: str, raw: str) -> ToolCall:
 
 
 def read_xml(text: str, known: Definitions) -> list[ToolCall]:
-    """Return the calls of Qwen3-Coder, MiniMax, DeepSeek DSML, MiniCPM, Step, Seed: functions or invokes with parameters."""
+    """Return the calls of Qwen3-Coder, MiniMax, DeepSeek DSML, MiniCPM, Step, Seed: elements with parameters."""
     calls: list[ToolCall] = []
     text, at = text.strip(), 0
     while at < len(text):

@@ -97,7 +97,7 @@ class CodeState:
 
     @property
     def may_be_code(self) -> bool:
-        """Return whether a code span of this paragraph is open, provided that its end follows."""
+        """Return whether backticks in this paragraph opened a code span, which holds only if its end follows."""
         self._look()
         return self._wide > 0
 

@@ -207,7 +207,7 @@ def _token_rows() -> Iterator[ProtocolFence]:
 
 
 def _invoke_rows() -> Iterator[ProtocolFence]:
-    """Yield rows for invokes with and without their wrappers."""
+    """Yield rows for ``invoke`` elements with and without their wrappers."""
     for name in _DSML:
         for wrapper in ("function_calls", "tool_calls", "calls"):
             yield _row("deepseek", f"<{name}{wrapper}>", f"</{name}{wrapper}>")

@@ -113,7 +113,7 @@ def lost_calls(
 def lost_in_block(
     content: str, beginning: Beginning, reader: Callable[[], TextReader], *, labelled: bool = False
 ) -> list[ToolCall]:
-    """Return a faulty call for the calls in a code block that ends a text. ``labelled``: only if its label is one of calls."""
+    """Return a faulty call for the calls in a code block that ends a text. ``labelled``: only if its label is for calls."""
     code, known = trailing_code(content), beginning.known
     if code is None or (labelled and not _CALL_LABEL.search(code[0])):
         return []

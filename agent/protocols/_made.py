@@ -46,14 +46,14 @@ class Definitions:
         self._by_wire_name = self._wire_names()
 
     def _wire_names(self) -> dict[str, str]:
-        """Return the tools with names that native wires refuse, by their wire names: ``a_b`` for ``a.b``. Models use both."""
+        """Return the tools whose names native APIs reject, by their names in these APIs: ``a_b`` for ``a.b``. Models use both."""
         made = [(_NOT_ON_WIRES.sub("_", name), name) for name in self.tools if _NOT_ON_WIRES.search(name)]
         counts = Counter(wire for wire, _ in made)
         return {wire: name for wire, name in made if counts[wire] == 1 and wire not in self.tools}
 
     @property
     def names(self) -> Collection[str]:
-        """The names that a model may write: those of the tools, and those on the wires if they differ and are unique."""
+        """The names that a model may write: those of the tools, and those in native APIs if they differ and are unique."""
         return (*self.tools, *self._by_wire_name)
 
     def __contains__(self, name: object) -> bool:
@@ -63,7 +63,7 @@ class Definitions:
         return bool(self.tools)
 
     def own(self, name: str) -> str:
-        """Return a tool's own name: ``a.b`` for ``a_b``, its name on the wire, and ``weather`` for ``weather.weather``."""
+        """Return a tool's own name: ``a.b`` for ``a_b``, its name in native APIs, and ``weather`` for ``weather.weather``."""
         if name in self.tools:
             return name
         space, _, bare = name.rpartition(".")
