@@ -19,7 +19,7 @@ _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
 class Cut(NamedTuple):
-    """A block: its text, the text after it, whether its closing tag was found, whether its JSON is complete, and that tag."""
+    """A block: its text, the text after it, whether its closing tag was found, whether its JSON is complete, and the tag."""
 
     body: str
     rest: str
@@ -123,8 +123,8 @@ class _Pieces:
 class JsonScanner:
     """Scanner of a block that contains JSON, or calls in Python syntax.
 
-    A closing tag inside a string is part of the string, unless the text turns out not to be JSON: then it was the end. ``peek``
-    are closing tags that remain in the rest. ``at_value``: the block ends with its first value. ``first``: characters that may
+    A closing tag inside a string is part of the string, unless the text turns out not to be JSON: then the tag was the block's
+    end. ``peek`` are closing tags that remain in the rest. ``at_value``: the block ends with its first value. ``first``: characters that may
     begin a value.
     """
 

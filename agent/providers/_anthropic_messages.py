@@ -174,7 +174,7 @@ def _content(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:
 
 
 def _acceptable(content: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the blocks without blank texts and thinking at the end, which servers refuse."""
+    """Return the blocks without blank texts, and without thinking at the end: servers refuse both."""
     blocks = [
         one for one in content if isinstance(one, dict) and (one.get("type") != "text" or str(one.get("text") or "").strip())
     ]

@@ -96,7 +96,10 @@ class ChatMessages(History):
         return True
 
     def alternate(self) -> bool:
-        """Let no message of the user follow another one, or a result, from now on; return False if that is so already."""
+        """From now on, merge successive user messages, and put a message of the model between a result and a user message.
+
+        Return False if that is so already.
+        """
         first, self._alternates = not self._alternates, True
         return first
 

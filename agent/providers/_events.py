@@ -140,7 +140,7 @@ class EventReader:
         return end.finish
 
     def _hold(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-        """Return the calls, with a fault if none may run. The session adds the fault of a cut reply to its whole calls."""
+        """Return the calls, with a fault if none may run. The session adds the fault of a cut reply to its complete calls."""
         return held_back(calls, None if self.end is CUT else self.held)
 
     def _end_text(self) -> None:

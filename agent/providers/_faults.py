@@ -105,7 +105,7 @@ def from_status(
 ) -> ProviderError:
     """Return the error for a response that is not 2xx.
 
-    ``server`` is its name; ``key`` describes the key that was sent, and ``clean`` removes it from texts that are shown.
+    ``server`` is the server's name; ``key`` describes the key that was sent, and ``clean`` removes that key from shown texts.
     """
     fields = error_fields(_parsed(body))
     said = _message(fields) or body.strip()

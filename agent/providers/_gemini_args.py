@@ -57,7 +57,7 @@ class PartialArgs:
         return self._value
 
     def more(self, place: Any, text: Any, goes_on: Any) -> str | None:
-        """Handle a piece like ``feed`` if it only continues the current string; otherwise do nothing and return None."""
+        """Do what ``feed`` does for a piece that only continues the current string; for others, do nothing and return None."""
         if place != self._open_at or type(text) is not str or not text or not goes_on:
             return None
         self._open.append(text)

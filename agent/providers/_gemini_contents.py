@@ -114,7 +114,7 @@ class GeminiContents(History):
         self.model_content({"role": "model", "parts": parts}, [call["id"] for call in calls])
 
     def _has_answered(self, name: str) -> bool:
-        """Return whether the model may have answered under a name. An alias ("latest") does not determine the version."""
+        """Return whether the model may have answered under a name: always True for an alias ("latest") of changing versions."""
         return super()._has_answered(name) or "latest" in self._model
 
     def _fitted(self, part: Any) -> Any:

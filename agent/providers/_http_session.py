@@ -33,7 +33,7 @@ _TOOL_PLACE = Regex(
 _SHOWN_TOOLS = 5
 _ABOUT_SCHEMAS = Regex(
     r"schema|unsupported_keyword|function_?declarations.{0,30}parameters|\bgrammar\b|array type must have items"
-    r"|\(400: (400:? )?(request contains an )?invalid (argument|param(eter)?)s?( values?)?\.?\)"  # which one is not said
+    r"|\(400: (400:? )?(request contains an )?invalid (argument|param(eter)?)s?( values?)?\.?\)"  # it names no argument
 )
 
 

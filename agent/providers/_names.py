@@ -69,7 +69,7 @@ class WireNames:
         return self._to.get(name) or _plain(name)
 
     def accepted(self, call: dict[str, Any]) -> dict[str, Any]:
-        """Return a call as the model made it, with a name that the wire accepts: a server refuses an invented one for ever."""
+        """Return a call as the model made it, with a name that the wire accepts: an invented name would fail each request."""
         name = call.get("name")
         return {**call, "name": self.wire(name)} if isinstance(name, str) and name and self.wire(name) != name else call
 

@@ -68,7 +68,7 @@ class ReasoningBack:
         ``replies``: the fields that each message of the model carries. A server can't refuse a field that was not sent. If only
         some messages had ``DEMANDED``, the server more likely requires it in all of them, whatever the language of the refusal.
         A field that the server refuses is remembered for all sessions. If it refuses only the field's value, such as a
-        signature, this session alone omits the field. So it does with ``reasoning_details`` after a refusal without a reason.
+        signature, this session alone omits the field. It also omits ``reasoning_details`` after a refusal without a reason.
         """
         if replies and _EITHER.search(said):
             fresh = {field for field in FIELDS if self.sends(field) and any(field in one for one in replies)}
