@@ -124,8 +124,8 @@ class JsonScanner:
     """Scanner of a block that contains JSON, or calls in Python syntax.
 
     A closing tag inside a string is part of the string, unless the text turns out not to be JSON: then the tag was the block's
-    end. ``peek`` are closing tags that remain in the rest. ``at_value``: the block ends with its first value. ``first``: characters that may
-    begin a value.
+    end. ``peek`` are closing tags that remain in the rest. ``at_value``: the block ends with its first value. ``first``:
+    characters that may begin a value.
     """
 
     def __init__(self, closers: Sequence[str], *, peek: Sequence[str] = (), at_value: bool = False, first: str = "{[") -> None:

@@ -184,7 +184,7 @@ class CallReader:
         return call
 
     def _join_torn(self) -> None:
-        """Join a call without arguments and arguments without a name, if there is one of each; ``held_back`` handles other cases."""
+        """Join a call without arguments and arguments without a name, if there is one of each; see ``held_back`` otherwise."""
         nameless = [call for call in self.calls if not call.name and call.raw.strip()]
         bare = [call for call in self.calls if call.name and not call.raw.strip()]
         if len(nameless) != 1 or len(bare) != 1:

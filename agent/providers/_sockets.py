@@ -116,7 +116,7 @@ class _AsyncioStream(httpcore.AsyncNetworkStream):
 
 
 class _Incoming(asyncio.Protocol):
-    """Bytes that arrived and were not read yet."""
+    """A connection with the bytes that have arrived and were not read yet."""
 
     transport: asyncio.Transport
 

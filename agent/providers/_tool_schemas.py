@@ -43,7 +43,7 @@ GEMINI = ToolLimits(Regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}"), frozenset({"$ref"}))
 
 
 def fitted(functions: Iterable[Mapping[str, Any]], limits: ToolLimits) -> tuple[list[dict[str, Any]], dict[str, WireKeys]]:
-    """Return the functions with parameters that a wire accepts, and the renamed arguments by function."""
+    """Return the functions with parameters that a wire accepts, and the renamed arguments of each function that has any."""
     made: list[dict[str, Any]] = []
     keys: dict[str, WireKeys] = {}
     for function in functions:
@@ -73,7 +73,10 @@ def simplified(functions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
 
 
 def _simplify(part: dict[str, Json]) -> None:
-    """Remove all keywords but ``_SIMPLE`` from a schema, in place. Add a type if it can be derived, properties and items."""
+    """Reduce a schema to the keywords ``_SIMPLE``, in place.
+
+    Add a type if it can be derived. Give an object ``properties``, and a list ``items``, if these are missing.
+    """
     if "const" in part:
         part["enum"] = [part["const"]]
     if "anyOf" not in part and "oneOf" in part:
@@ -94,7 +97,7 @@ def _simplify(part: dict[str, Json]) -> None:
 
 
 def _without_contradictions(part: dict[str, Json]) -> None:
-    """Remove an enum's values of another type, in place, and keywords that then allow any value."""
+    """Remove an enum's values of another type, in place, then keywords that are empty, and those that allow any value."""
     if isinstance(kind := part.get("type"), str) and "enum" in part:
         part["enum"] = [one for one in part["enum"] if _NUMBERS.get(type_of(one), type_of(one)) == _NUMBERS.get(kind, kind)]
     for key, empty in (("enum", []), ("anyOf", []), ("additionalProperties", {}), ("additionalProperties", True)):

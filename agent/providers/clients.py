@@ -41,7 +41,7 @@ _PROXY_VARIABLES = tuple(f"{name}_PROXY" for name in ("HTTP", "HTTPS", "ALL", "N
 _SPARED = ("httpx._main", "httpcore._async.http2", "httpcore._sync.http2")
 """Modules that httpx and httpcore load if click or h2 is installed, but that are not needed here.
 
-They are httpx's command line, 40 % of its import time, and HTTP/2, which a client that uses it imports again. A None in
+They are httpx's command line, 40 % of its import time, and HTTP/2, which a client that uses it imports later. A None in
 sys.modules makes click and h2 look absent.
 """
 

@@ -154,7 +154,7 @@ def _name(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, 
 
 
 def _is_of_another(base_url: str, standing: str, found: str) -> bool:
-    """Return whether the server is of another vendor than ``standing``, the configured provider. ``found`` is the server's."""
+    """Return whether a server, whose provider is ``found``, has another vendor than ``standing``, the configured provider."""
     ours = PROVIDERS[standing].vendor if standing in PROVIDERS else None
     if found != DEFAULT:
         return PROVIDERS[found].vendor is not ours

@@ -34,8 +34,8 @@ class OpenAIChatSession(HttpSession):
     """A conversation: ``say`` something, then ``stream_turn``. A failed turn may be retried: only whole turns enter the history.
 
     ``records`` is a stored conversation to resume. ``extra`` are further fields of every request (temperature, seed, ...). If a
-    server refuses a field that not all know (stream_options, stream, reasoning), the request is repeated without it, and the
-    field is left out from then on. If it refuses max_tokens, the field is renamed to max_completion_tokens; if it refuses call
+    server refuses a field that not all servers know (stream_options, stream, reasoning), the request is repeated without it, and
+    the field is left out from then on. If it refuses max_tokens, the field is renamed to max_completion_tokens; if it refuses call
     ids, they get Mistral's form. All methods belong to one event loop.
     """
 

@@ -138,7 +138,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def wire_of(name: str) -> str:
-    """Return the form that a provider's native turns have in the store; for a plugin's provider, it is the provider's name."""
+    """Return the name under which the store has a provider's native turns: its wire's, or the name of a plugin's provider."""
     return PROVIDERS[name].wire.name if name in PROVIDERS else name
 
 
