@@ -1,4 +1,4 @@
-"""The table of the ends of a model's reply, for all wires and protocols: whether calls run, what the user reads (ADR 0032)."""
+"""The table of the ends of a model's reply, for all wires and protocols: do calls run, and what does the user read (ADR 0032)."""
 
 from __future__ import annotations
 

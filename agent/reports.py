@@ -1,4 +1,4 @@
-"""Reports of running calls (002-15 .. 002-17) as events: the newest of each kind, with changes applied, at a limited rate."""
+"""Reports of running calls (002-15 .. 002-17) as events: the newest of each kind, with patches applied, at a limited rate."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ async def _network(environment: Environment, held: Containment) -> SandboxTrial:
 
 
 async def _processes(backends: Backends, backend: Backend, start: str) -> SandboxTrial:
-    """Start more processes than a sandbox with a low limit allows."""
+    """Return the result of starting more processes than a sandbox with a low limit allows."""
     from tools.environments.local.holding import sandbox_here
 
     what = "the number of processes is limited"

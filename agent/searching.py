@@ -274,7 +274,7 @@ class SessionSearch:
 
 
 def _is_before_it(hit: SearchHit, cut: CompressionCut) -> bool:
-    """Return whether the model can read a message of its session completely."""
+    """Return whether the model can read a message of the present session completely, without a search."""
     is_cut = hit.role == "results" and (hit.seq < cut.short or cut.most is not None)
     return hit.seq >= cut.until and not is_cut
 

@@ -76,8 +76,8 @@ def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = Fa
 class SessionSnapshots:
     """Snapshots around the calls of one scope, in the state folder, which is closed to commands. See CallSnapshots.
 
-    ``opened`` opens the project; ``why_not`` is the reason for taking none. ``users`` counts the scopes that use it: a session's,
-    and its delegates'. Steps of the journal that are older than ``days`` are deleted.
+    ``opened`` opens the project; ``why_not`` is the reason for taking none. ``users`` counts the scopes that use these snapshots:
+    a session's, and its delegates'. Steps of the journal that are older than ``days`` are deleted.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class SessionSnapshots:
             project = self._open()
         except SnapshotRefused as error:
             self._why_not = str(error)
-        except (SnapshotFailed, OSError):  # such as too few files to import what it needs
+        except (SnapshotFailed, OSError):  # such as too few file descriptors to import a module
             return  # ``before`` tries again, and raises the error
         else:
             project.measure() if waits else project.begin()

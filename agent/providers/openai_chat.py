@@ -35,8 +35,8 @@ class OpenAIChatSession(HttpSession):
 
     ``records`` is a stored conversation to resume. ``extra`` are further fields of every request (temperature, seed, ...). If a
     server refuses a field that not all servers know (stream_options, stream, reasoning), the request is repeated without it, and
-    the field is left out from then on. If it refuses max_tokens, the field is renamed to max_completion_tokens; if it refuses call
-    ids, they get Mistral's form. All methods belong to one event loop.
+    the field is left out from then on. If it refuses max_tokens, the field is renamed to max_completion_tokens; if it refuses
+    call ids, they get Mistral's form. All methods belong to one event loop.
     """
 
     path = "chat/completions"

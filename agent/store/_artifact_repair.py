@@ -68,7 +68,7 @@ def _used(store: Path) -> set[str]:
 
 
 def repair_artifacts(path: Path, store: Path) -> RepairedArtifacts | None:
-    """Replace a damaged file with one that has its complete contents and those of its backups. Return None for a sound file.
+    """Replace a damaged file with one that has all complete contents of the file and its backups. Return None if it is sound.
 
     Raises StoreFailed and leaves everything unchanged if a process uses the file, or if the disk is full.
     """

@@ -1,7 +1,7 @@
 """Detects a log that was emptied, cut or overwritten: the log's index, if a killed process left it, counts the committed pages.
 
 SQLite itself rebuilds the index and continues with the rest of the log. After a restart of the machine, the index proves
-nothing: some data may not have reached the disk, and log and index need not have lost the same.
+nothing: some data may not have reached the disk, and the log and the index may have lost different parts of it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ REPAIR = "`toolcrib doctor --repair-store` restores it from a backup and saves a
 ELSE = f"If it was toolcrib's, {REPAIR}; otherwise move it away, or {_schema.ELSEWHERE}"
 """Advice for a file that may not be a store at all."""
 LOOKED_AT = 1024 * 1024
-"""Largest file in bytes that is checked completely when it is opened; of larger ones both ends of each table are read."""
+"""Largest file in bytes that is checked completely when opened; of a larger one, only each table's ends are read."""
 SMALLEST = 512
 """Bytes of the smallest page: SQLite treats a shorter file as empty."""
 _SHOWN = 5

@@ -59,7 +59,7 @@ def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[P
                 return connection
             except BaseException:
                 if made and lock.is_alone() and not path.stat().st_size:
-                    path.unlink()  # on a full disk: an empty file would count as emptied
+                    path.unlink()  # on a full disk: an empty file would look like one that lost its data
                 raise
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise explained(path, error) from error

@@ -25,7 +25,7 @@ _LOOK = 0.02
 
 @dataclass(frozen=True, slots=True)
 class FolderLock:
-    """A held lock. ``descriptor`` is None if the folder can't be opened. Some network file systems can't lock it either."""
+    """A held lock. ``descriptor`` is None if the folder can't be opened; then, as on some network disks, nothing is locked."""
 
     descriptor: int | None
 

@@ -18,7 +18,7 @@ Clock = Callable[[], float]
 
 TITLE_CHARS = 80
 OVERLAP = "the previous run was still in progress"
-"""Note of a run that did not start."""
+"""Note of a scheduled run that did not start."""
 CANDIDATES = 5
 
 

@@ -33,7 +33,7 @@ class Writer:
         self._connect = connect
         self._queue: SimpleQueue[_Queued] = SimpleQueue()
         self._next: list[_Queued] = []
-        """An operation from the queue that does not fit into the last batch: at most one."""
+        """An operation from the queue that could not be part of the last batch: at most one."""
         self._thread: threading.Thread | None = None
         self._full = False
         """True if the last batch was committed while more operations waited."""

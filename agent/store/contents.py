@@ -1,7 +1,7 @@
 """Old contents of files, in a database: equal contents are stored once, and the oldest are deleted first if there are too many.
 
-The database is their own, so that the file of the sessions stays small and users may delete this one. Writing a separate file
-for each content would take ten times as long.
+They have a database of their own, so that the file of the sessions stays small, and so that users may delete the old contents.
+Writing a separate file for each content would take ten times as long.
 """
 
 from __future__ import annotations
