@@ -63,7 +63,7 @@ def examine(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FO
 
 
 def is_damaged(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FOLDER) -> bool:
-    """Return whether the file is damaged. The caller holds the lock: another process may just have repaired the file.
+    """Return whether the file is still damaged once the caller holds the lock: another process may just have repaired it.
 
     Raises StoreFailed if it can't be checked.
     """

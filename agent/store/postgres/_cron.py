@@ -20,7 +20,7 @@ _JOB = f"SELECT {JOB} FROM cron_jobs"  # noqa: S608 - ours
 _RUN = f"SELECT {CRON_RUN} FROM cron_runs"  # noqa: S608 - ours
 _NEXT = "(SELECT coalesce(max(change), 0) + 1 FROM cron_jobs)"
 _ONE_BY_ONE = "SELECT pg_advisory_xact_lock(1668443758)"
-"""Serialises changes of jobs, which are rare, so that a reader of all changes after a number misses none."""
+"""Serialises changes of jobs, which are rare, so that a process that reads the changes after a number misses none."""
 _ADD = (
     "INSERT INTO cron_jobs (id, owner, state, next_at, version, change, body)"  # noqa: S608 - ours
     f" SELECT %(id)s, %(owner)s, %(state)s, %(next_at)s::float8, 1, {_NEXT}, %(body)s WHERE %(most)s >"

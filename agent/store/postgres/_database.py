@@ -134,7 +134,7 @@ class PostgresDatabase:
     async def _lent(self, use: Callable[[Connection], Awaitable[T]], lease: Lease | None = None, *, patient: bool = False) -> T:
         """Call ``use`` with a connection, in the store's event loop.
 
-        Call it again if the server aborted its transaction because of another one.
+        Call ``use`` again if the server aborted its transaction because of another transaction.
         """
         import_psycopg(self.address)
         import psycopg

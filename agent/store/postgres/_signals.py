@@ -36,7 +36,7 @@ class PostgresSignals:
         self._listeners: dict[object, Heard] = {}
         self._lock = threading.Lock()
         self._task: asyncio.Task[None] | None = None
-        """A task of the store's event loop, as is every use of ``_hears``."""
+        """A task in the store's event loop; ``_hears`` is used only in that loop, too."""
         self._hears = asyncio.Event()
 
     async def send(self, topic: str) -> None:
