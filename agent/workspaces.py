@@ -107,7 +107,7 @@ class Workspaces:
         self._in_use: WeakSet[Setup] = WeakSet()
         """All setups, including those of earlier configurations."""
         self._grants: dict[Path, PermanentGrants] = {}
-        """The first PermanentGrants of each configuration file. Those of other folders share its lookups."""
+        """The first PermanentGrants of each configuration file; those of other folders use the entries that it has read."""
         self._undo: dict[Hashable, UndoStore | None] = {}
         """Stores of old contents, by their configuration."""
         self.default = self._new(project_dir, config)

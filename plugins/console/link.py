@@ -35,7 +35,7 @@ class GatewayLink:
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter | None = None
         self._sent: dict[str, tuple[str, str]] = {}
-        """Typed lines that were not taken yet, and the messages that they answer, by the ids that we gave them."""
+        """Typed lines that were not taken yet, with the messages that they answer, by the ids that we gave the lines."""
         self._all_taken = asyncio.Event()
 
     @property

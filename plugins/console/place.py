@@ -21,7 +21,7 @@ from toolcrib.contract.paths import real_path, with_home
 
 LINE_BYTES = 1024 * 1024
 _RECORD = "console-socket"
-"""The file of the state folder that names the socket of its gateway."""
+"""Name of the file in the state folder that names the gateway's socket."""
 
 
 def socket_path(given: str = "") -> Path:
@@ -53,7 +53,7 @@ def record_path(path: Path) -> None:
 
 
 def private_folder(path: Path) -> None:
-    """Make the folder of the socket, or check that only this account can use it. Raises ToolcribError if it can't be used."""
+    """Make the socket's folder if it is missing, and check that only this account can use it. Raises ToolcribError if not."""
     folder = path.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     about = folder.lstat()

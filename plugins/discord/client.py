@@ -1,5 +1,5 @@
-"""The connection to Discord: the library's client, reduced to the events that matter here. This module reconnects it, not the
-library.
+"""The connection to Discord: the library's client, reduced to the events that matter here. This module, not the library,
+reconnects it.
 """
 
 from __future__ import annotations

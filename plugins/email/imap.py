@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class MailboxFailed(ToolcribError):
-    """The mailbox can't be used now. The message contains no text of the server, which may repeat what people wrote."""
+    """The mailbox can't be used now. The error has no text of the server, which may repeat what people wrote."""
 
 
 class MailRefused(MailboxFailed):

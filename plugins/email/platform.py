@@ -189,7 +189,7 @@ class EmailPlatform:
         self._place = place
 
     async def _take(self, mailbox: ImapMailbox, uid: int) -> None:
-        """Take one mail. Raises StoreFailed, MailboxFailed: then the mail must be offered again."""
+        """Take one mail. Raises StoreFailed and MailboxFailed: in both cases the mail must be taken again."""
         at = 0.0
         try:
             head = await mailbox.fetch(uid, f"BODY.PEEK[HEADER]<0.{_HEAD}>")
