@@ -262,8 +262,8 @@ def _changes(before: Watched, after: Watched) -> tuple[ConfigChange, ...]:
 def _is_new(state: Path, config: Config) -> bool:
     """Return whether nothing was ever recorded in the folder ``state``.
 
-    Some names do not count: files that a start in progress writes, the folder ``snapshots``, which ``toolcrib explain`` may create,
-    and what belongs to the configuration if that is in the same folder.
+    Some names do not count: files that a start in progress writes, the folder ``snapshots``, which ``toolcrib explain`` may
+    create, and what belongs to the configuration if that is in the same folder.
     """
     is_shared = state == config.path.parent
     other = ("plugins", "secrets.env", "snapshots") if is_shared else ("snapshots",)

@@ -97,7 +97,9 @@ def _simplify(part: dict[str, Json]) -> None:
 
 
 def _without_contradictions(part: dict[str, Json]) -> None:
-    """Remove an enum's values of another type, in place, then keywords that are empty, and those that allow any value."""
+    """Remove an enum's values of another type, in place; then remove enums and alternatives without any entry, and
+    ``additionalProperties`` that allow any value.
+    """
     if isinstance(kind := part.get("type"), str) and "enum" in part:
         part["enum"] = [one for one in part["enum"] if _NUMBERS.get(type_of(one), type_of(one)) == _NUMBERS.get(kind, kind)]
     for key, empty in (("enum", []), ("anyOf", []), ("additionalProperties", {}), ("additionalProperties", True)):
