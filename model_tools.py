@@ -51,7 +51,7 @@ BUILT_IN = (
     *("tools.session_search_tool", "tools.delegate_tool"),
     *("tools.clarify_tool", "tools.send_message_tool", "tools.cronjob_tool"),
 )
-"""Imported in this order. A new tool module is added here, and nowhere else."""
+"""Tool modules, imported in this order. A new one must be added here."""
 _SCOPES = 64
 """Maximum number of the synchronous interface's tasks that keep a shell. The least recently used idle one is closed."""
 
@@ -376,8 +376,8 @@ def handle_function_call(name: str, args: Json, task_id: str | None = None, user
     """Run one call of a model, and return JSON text. The second guard of 003-20: it never raises.
 
     ``task_id`` keeps a shell and its folder between calls (see set_task_environment), until ``end_task`` or until 64 other tasks
-    came after it. ``scope=`` is a session's CallScope, with that session's plugins and grants. ``task_id``, ``user_task`` and
-    ``extra`` are passed to handlers that take keywords; the session's values are used if the first two are not given.
+    were used after it. ``scope=`` is a session's CallScope, with that session's plugins and grants. ``task_id``, ``user_task``
+    and ``extra`` are passed to handlers that take keywords; the session's values are used if the first two are not given.
     """
     try:
         return registry.dispatch(name, args, task_id=task_id, user_task=user_task, **extra)

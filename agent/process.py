@@ -172,7 +172,7 @@ class Crib:
     # -- workspaces ----------------------------------------------------------------------------------------------
 
     def workspace(self, project_dir: str | Path | None = None, *, config: Config | None = None) -> Workspace:
-        """Return the workspace of a folder and a configuration, by default the default one.
+        """Return the workspace of a folder and a configuration; without arguments, the default workspace.
 
         The same workspace is returned while it is in use. Without ``config`` it uses the default workspace's file, narrowed by
         the folder's own file. Raises ConfigError for an invalid file.

@@ -49,7 +49,7 @@ _UNTOLD = 1.0
 
 
 class NoSuchQuestion(ToolcribError):
-    """Raised if no question matches, if several do, or if a message is too early to approve. Its text is a line for users."""
+    """Raised if no question matches, if several do, or if an approval was written too early. Its text is a line for users."""
 
 
 @dataclass(slots=True)

@@ -108,7 +108,7 @@ def _is_fresh(told: Mapping[str, Json]) -> bool:
 
 
 async def parked(store: Store, platforms: Sequence[str]) -> list[tuple[str, TicketRecord]]:
-    """Return the open questions in chats of these platforms, with the platform, the oldest first. Raises StoreFailed."""
+    """Return the open questions in chats of these platforms, each with its platform, oldest first. Raises StoreFailed."""
     found = []
     for record in await store.tickets.pending():
         info = await store.sessions.get(record.session_id)

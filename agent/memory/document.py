@@ -13,7 +13,7 @@ _ITEM = Regex(r"[-*][ \t]+(?=\S)")
 _CONTINUED = Regex(r"(?: {2,}|\t)(?=\S)")
 _SHOWN = 80
 _FEWEST, _ROOM = 20, 20
-"""Number of notes that any document may have, and the average characters per note in a document that may have more."""
+"""A document may have 20 notes, or one for each 20 characters of its limit if those are more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class MemoryDocument:
 
 
 def most_notes(max_chars: int) -> int:
-    """Return how many notes a document of ``max_chars`` may have: each note takes some room in addition to its text."""
+    """Return how many notes a document with a limit of ``max_chars`` may have."""
     return max(_FEWEST, max_chars // _ROOM)
 
 

@@ -83,9 +83,9 @@ async def unsay(store: Store, principal: Principal, notes: Sequence[MemoryNote])
 async def sessions_with(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[SessionInfo]:
     """Return the principal's sessions that contain the words of a note.
 
-    The words may be in messages, thinking, calls (also the user's own), approval requests, large results, tools' state of the
-    session, and the task of a delegate. Sessions of the principal's platform without a user count too, since any user may have
-    spoken there. Raises StoreFailed.
+    The words may be in messages, thinking, calls (also the user's own), approval requests, large results, the state that tools
+    keep for the session, and the task of a delegate. Sessions of the principal's platform without a user count too, since any
+    user may have spoken there. Raises StoreFailed.
     """
     wanted = [words for note in notes if (words := _flat(note.text))]
 

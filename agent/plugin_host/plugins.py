@@ -276,9 +276,9 @@ def _may_replace(config: Config, plugin: str, old: ToolEntry) -> None:
 
 
 def _check_kept(config: Config, registry: ToolRegistry, plugin: str, before: Mapping[str, ToolEntry]) -> None:
-    """Raise RegistrationError for changes that the guard does not check.
+    """Raise RegistrationError for changes that the guard does not notice.
 
-    These are a tool that the plugin registered as one of toolcrib's modules, and a tool that it unregistered without permission.
+    The plugin may have registered a tool in the name of a module of toolcrib, or unregistered a tool without permission.
     """
     for entry in registry.entries():
         if entry.is_built_in and before.get(entry.name) is not entry:

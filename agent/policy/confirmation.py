@@ -299,8 +299,8 @@ def _is_mine(path: Path) -> bool:
 def _remember(file: Path, config: Config, said: Watched, keep: bool, *, first: bool = False) -> None:
     """Store the values as confirmed, if ``keep`` and if possible.
 
-    Raises ConfigError at a ``first`` start on a full disk: other files of this start would make the next start ask about
-    unchanged values.
+    Raises ConfigError if the disk is full at a ``first`` start: the next start would find other files of this start, so it would
+    not count as the first, and would ask about unchanged values.
     """
     if not keep:
         return

@@ -258,7 +258,7 @@ def goes_on(text: str) -> bool:
 
 
 def without_code(text: str) -> str:
-    """Return ``text`` without its code and quotations."""
+    """Return ``text`` without its code and block quotes."""
     if "`" in text or "~~~" in text:
         text = _SPAN.sub("", FENCED.sub("\n", text))
     return _BLOCK_QUOTE.sub("", text) if ">" in text else text

@@ -164,7 +164,7 @@ class CallReader:
 
     @staticmethod
     def _is_next(call: OpenCall, wire_id: str, name: str, arguments: str) -> bool:
-        """Return whether a delta that seems to continue ``call`` begins another one. Only a delta with a name can."""
+        """Return whether a delta that seems to continue ``call`` begins another call. Only a delta with a name can."""
         if not name:
             return False
         if wire_id and call.wire_id:

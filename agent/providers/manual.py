@@ -1,4 +1,4 @@
-"""The provider without a model: a user types the calls. A fresh install chats with it."""
+"""The provider without a model: a user types the calls. A fresh installation uses it, because no model is configured."""
 
 from __future__ import annotations
 

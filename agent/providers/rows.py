@@ -19,7 +19,10 @@ _EFFORTS = {"low": 2048, "medium": 8192, "high": 16_384}
 
 @dataclass(frozen=True, slots=True)
 class ThinkingWish:
-    """The wanted amount of thinking: ``tokens``, and the lowest ``level`` with as many. ``is_exact``: a user gave it."""
+    """The wanted amount of thinking: ``tokens``, and the lowest ``level`` for as many, at most high.
+
+    ``is_exact``: a user gave the number of tokens.
+    """
 
     tokens: int
     level: str

@@ -243,7 +243,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         return self._last[channel.id]
 
     async def _find(self, out: Outbound, note: str) -> str:
-        """Return the id of our first message after ``note``, without the messages whose ids we received; "" for none."""
+        """Return the id of our first message after ``note`` that has an unknown id; "" for none."""
         import discord
 
         after = discord.Object(int(note))

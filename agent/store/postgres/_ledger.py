@@ -22,7 +22,7 @@ _S = ToolCallStatus
 _BEFORE = {new: [old.value for old in _S if old is not new and old.can_become(new)] for new in _S}
 
 NEWEST = "(SELECT max(row) FROM calls WHERE session_id = %(session)s AND call_key = %(call_key)s)"
-"""The row of the newest call of an id; ``of_call`` returns its values."""
+"""Query for the row of an id's newest call; ``of_call`` returns its parameters."""
 
 
 def of_call(session_id: str, call_id: str) -> Values:
