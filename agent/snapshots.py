@@ -144,8 +144,9 @@ class SessionSnapshots:
     async def before(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext, /) -> bool:
         """Take a snapshot before a call that may write. Return whether ``after`` must follow.
 
-        Raises Denied if a snapshot fails. A project that can't be covered gets none: a warning is logged, and ``covers`` returns
-        False. If a verdict has depended on ``covers``, Denied is raised in this case too.
+        Raises Denied if a snapshot fails, unless only a background process may write. A project that can't be covered gets no
+        snapshots: from then on ``covers`` returns False, and the first call that runs a command logs a warning. If a verdict has
+        depended on ``covers``, the call that finds this out raises Denied.
         """
         from tools.judge.passive import may_act
 

@@ -165,7 +165,8 @@ class MessageSender:
     async def _kept(self, ctx: ToolCallContext, judged: SendsMessage, found: Recipient, key: str) -> tuple[OutFile, ...]:
         """Store a copy of the judged file for the gateway.
 
-        Raises Denied if the file has changed since it was judged, or if the gateway may run on another machine.
+        Raises Denied if the file has changed since it was judged, or if the gateway may run on another machine; ExecutionFailed
+        if the copy can't be written; and what ``_read`` raises.
         """
         if self._config().store_url:
             raise Denied("the store is on a server, and a gateway elsewhere can't read this machine's files: send text")

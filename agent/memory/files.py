@@ -121,10 +121,11 @@ class MemoryFolder:
         return found
 
     def change(self, file: MemoryFile, work: Callable[[MemoryDocument], MemoryDocument]) -> MemoryDocument:
-        """Read a document, store the result of ``work`` for it, and return that result. The document is locked meanwhile.
+        """Read a document, store the result of ``work`` for it, and return that result. The principal's documents are locked
+        meanwhile.
 
-        Raises MemoryUnreadable, what ``work`` raises, and ToolcribError if the file can't be written; after each of these errors
-        the file is unchanged.
+        Raises MemoryUnreadable, what ``work`` raises, and ToolcribError if the file can't be locked or written; after each of
+        these errors the file is unchanged.
         """
         with self.held():
             before = file.read()
@@ -135,7 +136,10 @@ class MemoryFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Lock the principal's documents against other processes. Raises ToolcribError after 10 seconds."""
+        """Lock the principal's documents against other processes.
+
+        Raises ToolcribError after 10 seconds, or if a folder can't be created.
+        """
         for folder in (self._root, self.path, self.path / "projects"):
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)

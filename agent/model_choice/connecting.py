@@ -49,7 +49,7 @@ async def own_choice(session: SessionCore, choice: ModelChoice) -> ModelChoice:
     """Return ``choice`` or, if it is empty, the last model, provider and server of a resumed session.
 
     The key for that server comes from the configuration and the environment, never from the record. Raises ConfigError if that
-    key no longer exists.
+    key or the provider no longer exists.
     """
     via = {} if choice.model or choice.base_url or choice.provider else await session.transcript.talked_to()
     if not via:

@@ -233,8 +233,8 @@ def may_be_lowered(ticket: SuspendTicket) -> bool:
 def question(ticket: SuspendTicket, redactor: Redactor) -> str | None:
     """Return a request about a call for the model, without secrets; None if it is too long.
 
-    The call is one line of ASCII: nothing in the data can end it, or display it out of order. The mark is new each time, so that
-    nothing in the data can imitate it.
+    The call is one line of ASCII: nothing in the data can end it, or display it out of order. The lines around it have a new mark
+    each time, so that nothing in the data can imitate them.
     """
     given = ticket.parameters
     told: dict[str, Any] = {name: given[name] for name in ("tool", "where", "command", "cwd", "path", "paths") if name in given}

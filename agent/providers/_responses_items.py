@@ -131,7 +131,8 @@ class ResponsesItems(History):
     def _acceptable(self, output: Sequence[Any]) -> list[dict[str, Any]]:
         """Return the items that the server accepts.
 
-        They are without reasoning at the end, which is unfinished, and without reasoning that the server could only look up.
+        They are without reasoning at the end, which is unfinished, and, unless the server keeps replies, without reasoning that
+        it could only look up.
         """
         items = [item for item in output if isinstance(item, dict)]
         while items and items[-1].get("type") == "reasoning":

@@ -32,8 +32,9 @@ class StoreDamaged(StoreFailed):
 def check_unopened(path: Path, evidence: Sequence[Path]) -> None:
     """Raise StoreDamaged if a file that was used is empty or missing, or if its log is missing: SQLite would report no error.
 
-    ``evidence`` are files that exist only if the store was used before, and links to it. Raises StoreFailed if the file is
-    missing, but was linked or outside the state folder: its disk may not be mounted. Checks names and sizes, and opens nothing.
+    Also raises it if a repair was not finished. Raises StoreFailed if the file is missing, but was linked or outside the state
+    folder: its disk may not be mounted. ``evidence`` are files that exist only if the store was used before, and links to it.
+    Checks names and sizes, and opens nothing.
     """
     _check_kind(path)
     if _placing.repaired(path).exists():
