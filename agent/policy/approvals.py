@@ -36,7 +36,10 @@ class Approvals:
         return _only(found, prefix, [grant.id[:8] for grant in found])
 
     async def revoke(self, prefix: str) -> Grant:
-        """Revoke a grant and return it: from the next call on it does not count in any process."""
+        """Revoke a grant and return it: from the next call on it does not count in any process.
+
+        Raises what ``grant`` raises, and ToolcribError if it was just revoked.
+        """
         grant = await self.grant(prefix)
         if not await self._grants.revoke(grant.id):
             raise ToolcribError(f"the grant {grant.id[:8]} was just revoked")
@@ -45,7 +48,7 @@ class Approvals:
     async def narrow(self, prefix: str, root: str) -> Grant:
         """Bind a grant to a folder or file below its folder, and return it.
 
-        Raises ToolcribError if ``root`` is not below that folder, or if the grant is permanent.
+        Raises what ``grant`` raises, and ToolcribError if ``root`` is not below that folder, or if the grant is permanent.
         """
         grant = await self.grant(prefix)
         if grant.scope == "always":

@@ -55,7 +55,10 @@ class PluginSession:
                 self._session.say(text)
 
     async def stream_turn(self, on_event: Callable[[StreamEvent], None]) -> ProviderTurn:
-        """Run a turn. If the plugin streamed no text, the turn's text is sent to ``on_event`` in one piece."""
+        """Run a turn. If the plugin streamed no text, the turn's text is sent to ``on_event`` in one piece.
+
+        Raises ProviderError, also for an invalid turn.
+        """
         told = False
         ours: list[BaseException] = []
 

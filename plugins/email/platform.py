@@ -120,8 +120,9 @@ class EmailPlatform:
         await self._stack.aclose()
 
     async def start(self) -> None:
-        """Start reading. On the very first start, only mail that arrives from now on is read. Raises MailboxFailed, OSError,
-        StoreFailed.
+        """Start reading. On the very first start, only mail that arrives from now on is read.
+
+        Raises MailboxFailed, ConfigError, OSError and StoreFailed.
         """
         mailbox = self._mailbox or await self._open()
         kept = await self._host.recall(_PLACE)

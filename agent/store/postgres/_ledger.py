@@ -88,7 +88,7 @@ class PostgresLedger:
         end_run: bool = False,
         state: Mapping[str, Json] = NO_ENTRIES,
     ) -> None:
-        """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
+        """Record how a call ended, or that it waits. A call that has ended keeps its first result. Raises InvalidTransition."""
         if not can_finish_as(status):
             await self._known(session_id, call_id)
             raise InvalidTransition(f"a tool call can't finish as {status.value}")

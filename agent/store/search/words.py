@@ -65,7 +65,7 @@ class Query(NamedTuple):
 
 
 def parse(text: str) -> Query:
-    """Parse a query. Raises SearchRefused if it has no word to search for."""
+    """Parse a query. Raises SearchRefused if it has no word to search for, or too many."""
     every: list[list[Term]] = []
     none: list[Term] = []
     joins = False
