@@ -59,7 +59,7 @@ class Crib:
     Closing it unregisters its plugins' additions and closes the store.
 
     ``config`` and ``project_dir`` belong to its first workspace, ``default``, which serves the Crib's own methods. Plugins are
-    loaded with that configuration; ``reconfigure`` loads those that a new version of it enables.
+    loaded with that configuration; ``reconfigure`` loads the plugins that a new version of it enables.
     """
 
     def __init__(self, config: Config, project_dir: Path | None, store: Store) -> None:
