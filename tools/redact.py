@@ -33,7 +33,7 @@ _SHORTEST_ENCODED = 9
 
 _KEYS = Regex("|".join(FORMATS.values()))
 _BEGUN = Regex(rf"(?:{'|'.join(map(re.escape, FORMATS))})[A-Za-z0-9_.:/+=-]*\Z")
-"""The beginning of a key at the end of a text; ``_KEYS`` already covers that of a private key."""
+"""The beginning of a key at the end of a text; ``_KEYS`` already matches the beginning of a private key."""
 _LONGEST_BEGUN = 200
 """Number of characters at the end where an unrecognised key may begin."""
 _TELLING = 4
@@ -79,9 +79,10 @@ _IN_FORM = (
 
 
 def without_forms(text: str) -> str:
-    """Remove all text in the form of a secret: passwords in URLs, values after names of secrets, long random strings.
+    """Return ``text`` without everything in the form of a secret: passwords in URLs, values after names of secrets, long random
+    strings.
 
-    For text that leaves the user's machine. It also removes much that is not secret.
+    Use it for text that leaves the user's machine. It also removes much that is not secret.
     """
     for form, instead in _IN_FORM:
         text = form.sub(instead, text)

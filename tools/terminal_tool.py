@@ -93,7 +93,7 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 
 def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
-    """Return a state with PATH if the session may write to a folder in it: ``git`` may be any file there. Otherwise None."""
+    """Return a state with PATH if the session may write to a folder in it, which may hold another ``git``. Otherwise None."""
     environment = ctx.environment
     path = environment.search_path if isinstance(environment, SearchesPath) else ""
     if all(entry.startswith("/") and not entry.startswith(_WRITABLE) and not under(entry, cwd) for entry in path.split(":")):

@@ -34,7 +34,7 @@ class Files(Protocol):
 
 
 class HostFiles:
-    """Files on this machine, for spilled results, which are here whatever the environment is.
+    """Files on this machine, for spilled results, which are always here and never in the environment.
 
     A spilled result has only one name, so a file with several hard links is refused, as a device is.
     """

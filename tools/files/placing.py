@@ -26,7 +26,7 @@ class Fit(IntEnum):
 
 
 Ops = Sequence[tuple[str, str]]
-"""(" ", "-" or "+", the line with its end)."""
+"""The lines of a change: (" ", "-" or "+", the line with its end)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def place(lines: Sequence[str], ops: Ops, *, start: int, expected: int | None, w
 
 
 def _refined(ops: Ops) -> Ops:
-    """Return the change, but with every line that it removes and adds again as context, so that this line's bytes are kept."""
+    """Return the change, but with every line that it removes and adds again as context, so that the file's bytes stay."""
     found: list[tuple[str, str]] = []
     for is_context, run in itertools.groupby(ops, key=_is_context):
         steps = list(run)

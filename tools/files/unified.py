@@ -134,7 +134,7 @@ def _named(header: _Header, old_line: str, new_line: str, at: int) -> FileDiff:
 
 
 def _settle(header: _Header, found: list[FileDiff]) -> None:
-    """Add the file of a git section without hunks: an empty file made or removed, or a bare rename."""
+    """Add the file of a git section without hunks: an empty file that is created or deleted, or only a rename."""
     if header.moved_from is not None and header.moved_to is not None:
         found.append(FileDiff(header.moved_from, header.moved_to))
     elif header.created or header.deleted:

@@ -41,8 +41,8 @@ from tools.judge.targets import Targets
 from tools.judge.writes import EXTRACTS, Touch, touched
 
 Found = dict[tuple[str, tuple[str, ...], tuple[str, ...], bool], Finding]
-"""Findings by key, paths, argv and plain. These keep apart what one grant must not cover: the same words with and without
-``sudo``.
+"""Findings by key, paths, argv and plain. These keep apart findings that one grant must not cover together, such as the same
+words with and without ``sudo``.
 """
 
 
@@ -58,7 +58,7 @@ def assess(
 ) -> list[Finding]:
     """Return all findings of a command, in the order of its acts. If they all have the level allow, no user is asked.
 
-    ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of its account, "" if unknown. ``extra``
+    ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of the account, "" if unknown. ``extra``
     are rows in addition to the table's; if one of the level allow matches an act, that act's findings of the level ask are left
     out. ``real`` returns the known targets of an absolute path's links; ``looks`` reads files; ``ours`` describes toolcrib's own
     code. Apart from ``real``, ``looks`` and ``ours`` this is pure. Findings are unique by key, paths, argv and ``plain``.
@@ -126,7 +126,7 @@ def _of_act(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
 
 
 def _once(finding: Finding) -> Finding:
-    """Return the finding as one that is never granted for longer than once, because its act is in a decoded or remote script."""
+    """Return the finding as one that a user can only allow once, because its act is in a decoded or remote script."""
     if finding.level != "ask":
         return finding
     return replace(finding, level="ask-once")
@@ -301,7 +301,7 @@ def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:
     """Return whether a command that writes into ``path`` could write into one of toolcrib's folders below it. Which files it
     writes is only known when it runs.
 
-    False if ``path`` is the home itself, unless the command gets the paths from another one's output.
+    False if ``path`` is the home itself, unless the command gets the paths from another command's output.
     """
     above = path.partition(HOLE)[0].rstrip("/")
     listed = act.fed and HOLE in path

@@ -118,8 +118,7 @@ def runs_backwards(text: str) -> bool:
 
 
 def stacked(text: str) -> frozenset[int]:
-    """Return the positions of combining marks without a letter: at the beginning, after a space or sign, or from the fourth in a
-    row on.
+    """Return the positions of combining marks that do not follow a letter or digit, and of the fourth and later marks in a row.
 
     Piled marks reach into other lines.
     """

@@ -83,12 +83,12 @@ class SeesPlaces(Protocol):
     def is_inside(self, path: str) -> bool:
         """Return whether an absolute path is in the workspace or a temporary folder, and has no links in it.
 
-        False if that is not known, or not known yet. Never raises.
+        False if this is unknown, or not yet known. Never raises.
         """
         ...
 
     def is_new(self, path: str) -> bool:
-        """Return whether ``path`` is inside, and does not exist."""
+        """Return whether ``path`` does not exist, but is inside one of these folders (see ``is_inside``)."""
         ...
 
 
@@ -145,7 +145,7 @@ class Looks:
         return any(HOLE in there or any(under(there, folder) for folder in TEMPORARY) for there in found)
 
     def record_act(self, act: Act) -> None:
-        """Record what an act means for later checks: work that it brings into a tree is not in the snapshot."""
+        """Record what later checks need to know of an act: the snapshot does not show work that the act brings into a tree."""
         name = act.name
         if name == "git":
             words = frozenset(act.words())
@@ -195,7 +195,7 @@ class Looks:
         return [path for path in found if under(path, folder)]
 
     def unsure_panes(self) -> Sequence[str]:
-        """Return the sessions of multiplexers where the meaning of a line is unknown."""
+        """Return the sessions of multiplexers that may read a line in an unknown way."""
         return [*self.panes, *(self._origins.own_below(FOLDER) if self._origins is not None else ())]
 
     def is_late(self, path: str) -> bool:

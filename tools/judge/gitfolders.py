@@ -1,7 +1,7 @@
 """Recognise git's own folders by their contents, under any name: git runs some files in them by itself.
 
-A git folder holds ``HEAD``, ``objects`` and ``config`` or ``refs``, or ``HEAD`` and ``commondir`` (a second working tree's). A
-file ``.git`` points to one. ``core.hooksPath`` names another folder of hooks.
+A git folder holds ``HEAD``, ``objects`` and ``config`` or ``refs``, or ``HEAD`` and ``commondir`` (of a second working tree). A
+file named ``.git`` may point to such a folder. ``core.hooksPath`` names another folder of hooks.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class GitFolders:
     def rules(self, path: str, mode: Mode, act: Act | None = None) -> Sequence[GitRule]:
         """Return the reasons to ask about a change of an absolute path, by ``act`` or by a tool that writes files.
 
-        From then on the path counts as existing.
+        A path that is written or created counts as existing from then on.
         """
         if act is not None and act.place:
             return ()
@@ -105,7 +105,7 @@ class GitFolders:
         return found
 
     def entered(self, act: Act, unpacks: Callable[[], bool]) -> Sequence[str]:
-        """Return the folders of the act that are git's own, if the act unpacks an archive: the files may land in them.
+        """Return the working folders of an act that unpacks an archive, if they are git's own: files may be unpacked there.
 
         ``unpacks`` returns whether a program that can also do other things, such as tar, unpacks.
         """

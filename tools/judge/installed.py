@@ -37,8 +37,8 @@ _FEWEST_PARTS = 3
 
 
 class Ours(NamedTuple):
-    """toolcrib's own code, and how a command would find it. ``path``: PATH in the session's shell, "" if it is as when toolcrib
-    started; ``inspect_path`` returns what is at a path.
+    """toolcrib's own code, and how a command would find it. ``path``: PATH in the session's shell, "" if it has not changed
+    since toolcrib started; ``inspect_path`` returns what is at a path.
     """
 
     installed: Installed
@@ -74,7 +74,7 @@ class Change(NamedTuple):
 
 def of_touch(act: Act, touch: Touch, path: str, installed: Installed, home: str) -> Change | None:
     """Return how a command's change of ``path`` affects toolcrib's code: directly, or through a parent folder with all its
-    contents.
+    contents. None if it does not.
     """
     if act.place:
         return None
@@ -87,7 +87,7 @@ def of_touch(act: Act, touch: Touch, path: str, installed: Installed, home: str)
     if touch.mode in ("delete", "permission"):
         whole = act.name in ("mv", "gmv") or any(text[:1] == "-" and ("r" in text or "R" in text) for text in act.words())
         return Change("block", _WHY) if whole else None
-    if touch.mode != "write" or any(under(cwd, path) for cwd in act.cwds):  # such as a project that contains the environment
+    if touch.mode != "write" or any(under(cwd, path) for cwd in act.cwds):  # such as a project that contains the venv
         return None
     return Change("ask-once", "may write into toolcrib's own installed code, or the Python that runs it")
 
@@ -155,7 +155,7 @@ class Packages:
 
 
 def overwrites(act: Act, view: ActView, installed: Installed) -> bool:
-    """Return whether git, or ``patch``, writes into toolcrib's checkout, in files that it does not name."""
+    """Return whether git, or ``patch``, writes into toolcrib's checkout, in files that the command does not name."""
     if not installed.checkout or act.place or act.name not in ("git", "patch"):
         return False
     operands = [value.text for value in view.operands(frozenset({"-C", "-c", "--git-dir", "--work-tree"}))]
@@ -178,7 +178,7 @@ def is_typed_at(act: Act, installed: Installed) -> bool:
 
 
 def findings(act: Act, view: ActView, ours: Ours, real: Callable[[str], Sequence[str]]) -> Iterator[tuple[str, Level, str]]:
-    """Yield (key, level, why) for each effect of a command on toolcrib's code or terminal, if it does not name their files."""
+    """Yield (key, level, why) for each effect of a command on toolcrib's code or terminal that no named file shows."""
     if not act.name.rpartition("/")[2].startswith(_CONCERNED):
         return
     if is_typed_at(act, ours.installed):

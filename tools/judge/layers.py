@@ -16,24 +16,26 @@ from tools.judge.folders import under
 from tools.judge.meaning.value import HOLE
 
 By: TypeAlias = Literal["sandbox", "undo", "person", "rule"]
-"""``sandbox`` stops it, ``undo`` reverts it, a ``person`` is asked, a ``rule`` refuses it."""
+"""A way to handle an effect: the ``sandbox`` stops it, ``undo`` reverts it, a ``person`` is asked, a ``rule`` refuses it."""
 
 _KERNEL = ("/proc", "/sys", "/dev")
 """Folders whose entries are not files: writing one changes the machine, and no snapshot contains that."""
 _RUNS_LATER = ("persist.",)
-"""Key prefixes of changes that may make something run outside the sandbox before an undo: only the sandbox contains them."""
+"""Key prefixes of findings about changes that may make something run outside the sandbox before an undo. Only the sandbox
+contains them.
+"""
 _GUARDED = "persist.git-hooks"
-"""Key of changes to files that git runs by itself. The sandbox reverts these files after the command, so the user is not asked if
-it is uncertain whether a command changes one.
+"""Key of findings about files that git runs by itself. The sandbox reverts these files after the command, so no user is asked
+if it is uncertain whether a command changes one.
 """
 _READS_OWN = "self.above"
-"""Key of commands that read a folder above toolcrib's own files. The finding's paths are these files, unless the command may
-reach them in another way too.
+"""Key of findings about a command that reads a folder above toolcrib's own files. The finding's paths are these files, unless
+the command may reach them in another way too.
 """
 _GIT = ("git.branch-delete", "git.clean", "git.discard", "git.reset-hard", "git.stash-delete")
-"""Keys of git's effects on its own folder, on tracked files and on files that it does not ignore."""
+"""Keys of findings about git's effects on its own folder, on tracked files and on files that it does not ignore."""
 _PAST_NETWORK = ("message.", "nosql.", "queue.", "sql.")
-"""Key prefixes of data that may leave without a network: through toolcrib itself, or a server's socket."""
+"""Key prefixes of findings about data that may leave the machine without a network: through toolcrib, or a server's socket."""
 
 
 @dataclass(frozen=True, slots=True)

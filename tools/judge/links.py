@@ -17,7 +17,7 @@ _PATTERN = ("*", "?", "[", "{", HOLE)
 
 class Links:
     """The links that a command may follow. ``look`` returns the target of an absolute path that may not exist, with all links
-    followed; None: unknown.
+    followed; None if existing links are unknown.
 
     ``made``: the links that the command creates, with their targets. ``unsure``: folders that may get more links. ``moved``: the
     paths that it moves or copies to, with their sources. ``arrived``: all paths where files may appear. ``late`` returns whether

@@ -43,7 +43,7 @@ class Grammar(NamedTuple):
     ``valued`` take a value, attached or in the next word; ``optional`` only an attached one. ``dry``: options for a dry run.
     ``stops``: after this many operands, no word is an option; with 0, options may be anywhere. ``single``: one dash begins a long
     name (``-auto-approve``). ``bundled``: the first word is letters without a dash (``tar xf``). ``greedy``: an option that is
-    not among ``flags`` takes a value. ``exact``: long ones are never abbreviated. ``subs``: the first operand is a subcommand.
+    not among ``flags`` takes a value. ``exact``: long options are never abbreviated. ``subs``: the first operand is a subcommand.
     """
 
     valued: frozenset[str] = _NONE
@@ -128,7 +128,7 @@ def read(words: Sequence[str], path: str = "", more: frozenset[str] = _NONE, *, 
 
 
 _MOST_WORDS, _MOST_CHARS = 32, 1_000
-"""Maximum size of a command line whose parts are cached: many rules read the same one, in each round of a loop."""
+"""Maximum numbers of words and characters of a command line whose Reading is cached. Many rules read the same command line."""
 
 
 def _read(words: Sequence[str], path: str, more: frozenset[str], posix: bool) -> Reading:
@@ -211,7 +211,7 @@ class _Reader:
         return self.with_next(name, at)
 
     def spelled(self, name: str) -> str:
-        """Return the long option with this beginning. If there are several: the one in ``more``, otherwise ``name`` itself."""
+        """Return the long option that ``name`` abbreviates, of several the one in ``more``; ``name`` itself if there is none."""
         fitting = [other for other in self.rules.longs if other.startswith(name)]
         wanted = [other for other in fitting if other in self.more] if len(fitting) > 1 else fitting
         return wanted[0] if wanted else name

@@ -108,7 +108,7 @@ def _gone_through(act: Act, basis: Basis) -> Sequence[str]:
     if act.name == "git":
         return taken_by_git(act)
     found = [*searched(act, basis.protected, basis.home, basis.links.real), *copied(act, basis.home)]
-    everything = [f"{path.rstrip('/')}/**" for path in found]  # hard links in it may name files elsewhere
+    everything = [f"{path.rstrip('/')}/**" for path in found]  # hard links in a folder may name files elsewhere
     led = [there for path in everything for there in basis.links.real(path) if there != path]
     return [*found, *(there for path in found for there in basis.links.real(path)), *led]
 
@@ -136,7 +136,7 @@ def _names_own(text: str, basis: Basis) -> bool:
     """
     home = basis.home
     names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in basis.protected]
-    # The command may run in another account, whose settings are below another home.
+    # The command may run under another account, whose settings are below another home.
     names += [name[at + 1 :] for name in names if (at := name.find("/.")) >= 0 and "toolcrib" in name[at:]]
     return any(name in text for name in names)
 
@@ -153,7 +153,7 @@ def _forms(one: Value) -> list[Value]:
 
 
 def _led(act: Act, one: Value, forms: Sequence[Value], basis: Basis) -> list[str]:
-    """Return the link targets of the word, if the command opens the file that it names."""
+    """Return the targets of the links that a word names; [] if the command does not open the named file."""
     names_only = act.name in _NAMES_ONLY and not (act.name == "git" and act.argv[1:] and act.argv[1].text in _STORES)
     if names_only and not any(target.path is one for target in act.redirects):
         return []

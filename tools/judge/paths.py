@@ -231,8 +231,9 @@ _PLACES = ("/home/", "/tmp/", "/Users/")  # noqa: S108 - compared, not used
 def judge_read(path: str, text: str, protected: Sequence[str] = (), without: Sequence[str] = ()) -> list[Finding]:
     """Judge a read of ``path``: of a process, of a terminal, or of the folders ``protected`` with toolcrib's keys and state.
 
-    In these folders, only documents and the sources of plugins may be read. A folder above one of them may not be read either,
-    because a search in it would show its files, unless the search leaves out all of these folders (``without``).
+    In these folders, only documents and the sources of plugins may be read. A folder above a protected one may not be read
+    either, because a search there would show protected files. It may be read if the search leaves out (``without``) all protected
+    folders below it.
     """
     if found := judge_process(path, text):
         return found

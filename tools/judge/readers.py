@@ -1,8 +1,8 @@
 """Programs that only read, and programs that only read with some arguments. Any other program counts as one that may write.
 
 ``PLAIN`` programs write nothing, whatever their words. ``CHECKED`` has a test for each of its programs: it gets the program's
-words, and returns why the program may write with them, or "". All words must be known before the program runs, because an
-unknown one may be an option, or become several words.
+words, and returns why the program may write with them, or "". All words of such a program must be known before it runs, because
+an unknown one may be an option, or become several words.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WRITES: Mapping[str, str] = MappingProxyType(
         for name in group.split()
     }
 )
-"""Effects of well-known programs that are not readers. They are reasons for people and do not change the verdict."""
+"""Effects of well-known programs that are not readers. They are shown to users and do not change the verdict."""
 
 _VERSIONS = names(
     "python python3 node npm npx pnpm yarn deno bun ruby perl php go cargo rustc rustup java javac gcc g++ clang make cmake ninja"

@@ -126,7 +126,7 @@ class ActView:
         return False
 
     def _certain(self, at: int) -> bool:
-        """Return whether the word at ``at`` ends the line, and can't be the value of an unknown option."""
+        """Return whether the word at ``at`` is the command's last word, and can't be the value of an unknown option."""
         before = self.words[at - 2] if at > 1 else ""
         return at == len(self.words) and (before[:1] != "-" or "=" in before or _SAYS.fullmatch(before) is not None)
 
@@ -166,10 +166,10 @@ ANY = Test(lambda _view: True)
 
 
 def opt(names: str) -> Test:
-    """Test for a given option: ``opt("-r -R --recursive")``.
+    """Test for one of these options: ``opt("-r -R --recursive")``.
 
-    A short one counts in a cluster too (``-rf``), a long one with ``=value`` or abbreviated as GNU getopt allows (``--recurs``,
-    from three letters on). For programs with long options after one dash use ``word``.
+    A short option counts in a cluster too (``-rf``). A long option counts with ``=value``, or abbreviated to three letters or
+    more as GNU getopt allows (``--recurs``). For programs with long options after one dash use ``word``.
     """
     wanted = frozenset(names.split())
     longs = [name for name in wanted if name.startswith("--")]
@@ -190,16 +190,16 @@ def opt(names: str) -> Test:
 def word(pattern: str, flags: int = 0) -> Test:
     """Test for an argument that fully matches this regular expression: ``word("-delete")``, ``word(r"--del(ete)?")``.
 
-    The value of an option does not count if the option is known to have one.
+    An argument that is the value of an option does not count, if the program's grammar is known.
     """
     regex = Regex(pattern, flags)
     return Test(lambda view: any(map(regex.fullmatch, view.said)))
 
 
 def sub(words: str, valued: str = "-C -c -n -H -p -f --git-dir --work-tree --namespace --context --kubeconfig --file") -> Test:
-    """Test for these first operands, after options (those in ``valued`` take the next word): ``sub("remote add|set-url")``.
+    """Test whether these are the first operands: ``sub("remote add|set-url")``. Alternatives for one word are joined by ``|``.
 
-    Alternatives for one word are joined by ``|``.
+    Options may precede the operands; those in ``valued`` take the next word as their value.
     """
     wanted = [frozenset(one.split("|")) for one in words.split()]
     takes = frozenset(valued.split())
@@ -268,10 +268,11 @@ class Rule:
     """A row of the table. ``key``, with ``@`` and the result of ``at`` if there is one, is the key that a grant covers.
 
     ``names``: the commands that the row applies to (families: ``mkfs`` covers ``mkfs.ext4``, ``python`` covers ``python3.12``).
-    ``paths``: the arguments that are paths which a grant must cover. ``roots``: if one of these paths is a system root or a home,
-    the finding is a block and its key gets ``-root``. ``dry``: whether DRY makes the command harmless. ``seen`` is called last,
-    and may look at files: False if their state makes the command harmless. ``bound`` returns the settings that a grant depends
-    on, given the home; None if they are unknown, and then no grant covers the finding. ``effect`` replaces the effect of ``key``.
+    ``paths`` returns the arguments that are paths, which a grant must cover. ``roots``: if one of these paths is a system root or
+    a home, the finding is a block and its key gets ``-root``. ``dry``: whether DRY makes the command harmless. ``seen`` is called
+    last, and may look at files: False if their state makes the command harmless. ``bound`` returns the settings that a grant
+    depends on, given the home; None if they are unknown, and then no grant covers the finding. ``effect`` replaces the effect of
+    ``key``.
     """
 
     key: str

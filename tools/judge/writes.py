@@ -327,7 +327,7 @@ def _first(writes: Writes, view: ActView, plain: Sequence[Value], folders: Seque
 
 
 def _rest(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Return the operands after the first, which is a mode, an owner or a script; all operands if an option gives that."""
+    """Return the operands after the first, which is a mode, an owner or a script; all operands if an option gives it."""
     said = any(text.startswith(("--reference", "--expression", "--file")) or text in ("-e", "-f") for text in view.words)
     return (Touch(given, writes.mode) for given in (plain if said else plain[1:]))
 
@@ -349,7 +349,7 @@ def _destination(writes: Writes, view: ActView, plain: Sequence[Value], folders:
         to, sources = plain, plain[:0]
     for given in to:
         if ":" in given.text.partition("/")[0]:
-            continue  # another host's
+            continue  # a path of another host
         if not folders:
             yield Touch(given, writes.mode)
         for source in sources:

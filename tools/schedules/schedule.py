@@ -1,8 +1,8 @@
 """A schedule and its times. Times are Unix seconds; local times are in the schedule's zone.
 
-Each local time of a schedule occurs once: if the clocks are set forward and skip it, at the moment of the change; if they are set
-back and repeat it, at the earlier of the two. An interval ("every 2 hours") is elapsed time, independent of such changes. If the
-machine's own clock is set back, ``moved`` continues the interval from there.
+Each local time of a schedule occurs once. If the clocks are set forward and skip it, it occurs at the moment of the change; if
+they are set back and repeat it, it occurs at the earlier of the two moments. An interval ("every 2 hours") is elapsed time,
+independent of such changes. If the machine's own clock is set back, ``moved`` adapts the schedule.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Schedule:
     def shortest(self, now: float) -> float:
         """Return the shortest time between two times of the schedule, in seconds; infinity if it occurs once.
 
-        Clock changes, a few hours in a year, are ignored.
+        Ignores clock changes.
         """
         match self.kind:
             case "every":
@@ -218,7 +218,7 @@ def _minutes_of(expression: str) -> Iterator[int]:
 
 
 def _days_apart(expressions: Sequence[str], now: float) -> int:
-    """Return the minimum number of days between two matching days, over the next years including a leap day."""
+    """Return the minimum number of days between two matching days within the next ``_LEAP_YEARS`` days."""
     begins = datetime.fromtimestamp(now, UTC).replace(tzinfo=None)
     ends = begins + timedelta(days=_LEAP_YEARS)
     walls = (_simulated(f"0 0 {' '.join(one.split()[2:])}", begins) for one in expressions)

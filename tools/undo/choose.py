@@ -92,7 +92,7 @@ def last_call(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
 
 
 def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
-    """Return the steps of the call whose id begins or ends with ``part``: the newest call, because providers reuse ids.
+    """Return the steps of the call whose id begins or ends with ``part``; the newest call, if a provider reused the id.
 
     Raises NotFound if no id matches, and ToolcribError if several match or if the call's changes are undone.
     """

@@ -33,8 +33,8 @@ _DIFF_LINES = 4000
 class UndoItem:
     """A file's part of an undo: ``action``, or ``why_not``, which force overrides if ``forceable``.
 
-    ``by_force``: the reason against it that force overrides. ``found``: the file's current state. ``added`` and ``removed``:
-    numbers of lines, None if unknown. ``torn``: both contents of a half-written file.
+    ``by_force``: the reason against the action that force overrode. ``found``: the file's current state. ``added`` and
+    ``removed``: numbers of lines, None if unknown. ``torn``: both contents of a half-written file.
     """
 
     target: UndoTarget
@@ -101,7 +101,7 @@ async def _with_counts(store: UndoStore, item: UndoItem, data: bytes | None) -> 
         raise _CantError(f"{target.lost}, so it can't be undone")
     try:
         old = await store.contents.get(target.to.digest) if old is None else old
-    except StoreFailed as error:  # another file may not need the store
+    except StoreFailed as error:  # other files may not need the store
         raise _CantError(f"its content is no longer kept, or can't be read: {error}") from error
     if old is None:
         raise _CantError("its content is no longer kept (undo.days, undo.max_mb)")
@@ -128,7 +128,7 @@ def _same(one: FileState | None, other: FileState | None) -> bool:
 
 
 def _untouched(found: FileState | None, to: FileState | None) -> bool:
-    """Return True if the timestamp shows that a file that was too big to keep, and was not read, never changed."""
+    """Return whether a file that was too big to keep has its old size and timestamp, so that it did not change."""
     if found is None or to is None or to.digest or to.mtime_ns is None:
         return False
     return (found.size, found.mtime_ns) == (to.size, to.mtime_ns)
@@ -137,7 +137,7 @@ def _untouched(found: FileState | None, to: FileState | None) -> bool:
 def _left_otherwise(found: FileState | None, target: UndoTarget) -> bool:
     """Return True if the file has the mode and owner that the changes left, and not the earlier mode and owner.
 
-    The content may be the same: the file was deleted and written anew.
+    The content may be the earlier one, if the file was deleted and written anew.
     """
     left, to = target.left, target.to
     if found is None or left is None or to is None:
@@ -285,7 +285,7 @@ async def _change(store: UndoStore, environment: Environment, item: UndoItem) ->
     """Return the journal's record of the change, and why the current content is not kept."""
     target, before, after, why = item.target, item.found, item.target.to, ""
     if after is not None and item.torn is not None and item.torn.before is not None:
-        after = replace(after, digest=digest_of(item.torn.before))  # a file too big to be kept was not read before
+        after = replace(after, digest=digest_of(item.torn.before))  # the content of a file too big to keep was not read before
     if before is not None and before.digest:
         data = await environment.read_file(target.path)
         if digest_of(data) != before.digest:
@@ -323,7 +323,7 @@ async def _apply(store: UndoStore, environment: Environment, item: UndoItem, not
 
 
 async def _remove_folders(environment: Environment, target: UndoTarget, notes: list[str]) -> None:
-    """Remove the folders that were created for the file, while they are empty."""
+    """Remove the folders that were created for the file, up to the first that is not empty."""
     for folder in reversed(target.folders):
         if not isinstance(environment, RemovesFolders):
             notes.append(f"{folder}: made for {target.path}; this environment can't remove folders, so it is kept")

@@ -8,24 +8,25 @@ An effect that the shell has a command for is reported as that command, from eve
 - ``@terminal``: an ioctl request goes to a device that may be a terminal, and may type into it.
 - ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.process``, ``toolcrib.Agent``), not only public
 types. WHERE is ``here`` for text that was written with the command, ``file`` for a file, and ``beside`` if a package of that name
-is beside the source, which then usually belongs to another project. - ``@sql STATEMENT``: one statement without comments, one
-space between words, SQL's keywords in upper case, names and literals as written, no final ``;``. Only these are reported: ``DROP
-...``, ``TRUNCATE ...``, ``DELETE ...``, ``UPDATE ...``, ``ALTER TABLE t DROP ...``, ``GRANT ...``, ``REVOKE ...``,
-``CREATE|ALTER|DROP USER|ROLE|LOGIN ...``, ``SET PASSWORD ...``, ``COPY ...``, ``SHUTDOWN``, ``EXEC XP_...``, ``ALTER SYSTEM
-...``. A WHERE that is always true (``1=1``, ``TRUE``, ``'a'='a'``) is removed, so a DELETE or UPDATE without `` WHERE `` in its
-text means all rows. - ``@mongo CALL``: a call of MongoDB's shell with its receiver, without spaces outside of strings:
-``db.dropDatabase()``, ``db.users.drop()``, ``db.users.deleteMany({})``, ``db.users.remove({})``, ``db.dropUser('x')``,
-``db.shutdownServer()``. Also ``createUser``, ``updateUser``, ``grantRolesToUser``, ``changeUserPassword``, ``updateMany({},
-...)``, and ``runCommand`` with a drop or shutdown. A deletion or update with a filter is not reported.
+is beside the source, which then usually belongs to another project.
+- ``@sql STATEMENT``: one statement without comments, one space between words, SQL's keywords in upper case, names and literals
+as written, no final ``;``. Only these are reported: ``DROP ...``, ``TRUNCATE ...``, ``DELETE ...``, ``UPDATE ...``,
+``ALTER TABLE t DROP ...``, ``GRANT ...``, ``REVOKE ...``, ``CREATE|ALTER|DROP USER|ROLE|LOGIN ...``, ``SET PASSWORD ...``,
+``COPY ...``, ``SHUTDOWN``, ``EXEC XP_...``, ``ALTER SYSTEM ...``. A WHERE that is always true (``1=1``, ``TRUE``, ``'a'='a'``)
+is removed, so a DELETE or UPDATE without `` WHERE `` in its text means all rows.
+- ``@mongo CALL``: a call of MongoDB's shell with its receiver, without spaces outside of strings: ``db.dropDatabase()``,
+``db.users.drop()``, ``db.users.deleteMany({})``, ``db.users.remove({})``, ``db.dropUser('x')``, ``db.shutdownServer()``. Also
+``createUser``, ``updateUser``, ``grantRolesToUser``, ``changeUserPassword``, ``updateMany({}, ...)``, and ``runCommand`` with a
+drop or shutdown. A deletion or update with a filter is not reported.
 
-The network: a read is ``curl URL`` and gives REMOTE text; sending is ``curl --data-binary DATA URL``, and DATA keeps
+The network: a read is ``curl URL`` and returns REMOTE text; sending is ``curl --data-binary DATA URL``, and DATA keeps
 its taint (URL may be ``tcp://h:p``, ``smtp://h``, ``ftp://h``); a download to a file is ``curl -o FILE URL``. A file opened to
 write is ``run([], [RedirectTarget(">" or ">>", path)], stdin=its text, with taint and HOLEs)``. A file opened to read is
-``run([], [RedirectTarget("<", path, 0)])``, if its path is known. Another folder or environment of a started program is
+``run([], [RedirectTarget("<", path, 0)])``, if its path is known. A started program with another folder or environment is
 ``env --chdir=DIR NAME=VALUE program ...``; for shell text ``cd DIR && ...``.
 Shell text as input (awk's ``print | "cmd"``, ``Popen(shell=True, input=...)``) is ``sh -c TEXT`` with stdin=.
 Evaluated text that can't be followed is
-``code(Code(language, value))``, where a HOLE in the value marks an unknown part; a loaded library has the language "native".
+``code(Code(language, value))``. A HOLE in the value marks an unknown part; a loaded library has the language "native".
 """
 
 from __future__ import annotations

@@ -97,11 +97,11 @@ urllib.request.Request: all
 glob.glob glob.iglob os.listdir os.scandir os.walk: found
 shutil.which: which
 """)
-"""The row of each function, and of each method (``.name``), whose argument 0 is the object. A row of one word is the name of a
-method ``_do_...`` of PythonEffects, or of a case in its ``_act`` or ``_value``.
+"""The row of each function or method (``.name``); argument 0 of a method is its object. A row of one word is the name of a method
+``_do_...`` of PythonEffects, or of a case in its ``_act`` or ``_value``.
 """
 _VALUES = frozenset("open attribute variable join part same second all found which".split())
-"""Rows of functions whose only effect is their result."""
+"""Rows of functions that compute, look something up or open a file. They do not make a program opaque that passes them on."""
 PACKAGE = Value(f"{HOLE}/site-packages/x/x.py", Taint.UNKNOWN)
 """A file of a library, with an unknown path."""
 TEMPORARY = Value(f"/tmp/tmp{HOLE}", Taint.UNKNOWN)  # noqa: S108 - a path that analysed code may use; nothing is written there
@@ -177,7 +177,7 @@ class PythonEffects:
         return text(thing)
 
     def effect(self, path: str, args: list[Thing], named: dict[str, Thing]) -> Thing:
-        """Report a function's effects and return its result; NotImplemented if these are not in the tables."""
+        """Report a function's effects and return its result; NotImplemented if the function is in no table."""
         args = [*args, *(named[key] for key in _KEYWORDS if key in named)]
         row = ROWS.get(path, "")
         if not args:
@@ -247,7 +247,7 @@ class PythonEffects:
         return unknown(Taint.REMOTE if row == "connect" else Taint.NONE)
 
     def _value(self, row: str, args: list[Thing], path: str) -> Thing:
-        """Return the result of a function that only computes."""
+        """Return the result of a function that computes or looks something up: the rows in ``_VALUES``, except ``open``."""
         first, known = text(args[0]), is_known(args[0])
         match row:
             case "join":

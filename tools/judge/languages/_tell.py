@@ -154,7 +154,7 @@ class Tell:
     def begin(self, path: Value, append: bool) -> int:
         """Record a file that is opened to write, and return its number for ``more``.
 
-        Text that was written is reported before the next effect, a file without text by ``flush``.
+        A file that got text is reported before the next effect, a file without text by ``flush``.
         """
         self._next += 1
         self._writes[self._next] = (RedirectTarget(">>" if append else ">", self.place(path)), [])
@@ -185,7 +185,7 @@ class Tell:
             self.say([], [target])
 
     def read(self, path: Value) -> Value:
-        """Return the content of a file, a HOLE if it is unknown. Report the read if the path is known, a pattern or in /proc."""
+        """Return the content of a file, a HOLE if it is unknown. Report the read, unless the path is unknown and not in /proc."""
         path = self.place(path)
         secret = Taint.SECRET if is_secret(path.text) else Taint.NONE
         self.reads_secret = self.reads_secret or bool(secret)

@@ -40,8 +40,8 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_STEPS = 20_000
 _ENCODING = Regex(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=](?![ \t]*(?i:utf-?8|(?:us-)?ascii|latin-?1)\b)")
-"""A comment that names an encoding other than utf-8, ascii and latin-1: the source may be other code than it looks like (utf-7
-can hide lines in comments).
+"""A comment that names an encoding other than utf-8, ascii and latin-1. In some of these, such as utf-7, text that looks like a
+comment may be code.
 """
 _OWN = Regex(r"(?:agent|model_tools)(?:\.(?!\*)|$)|toolcrib\.(?:Agent|\*|_(?!_)\w*|contract)(?:\.|$)|tools\.approval(?:\.|$)")
 """toolcrib's own code, except its public types: only a user may run it."""
@@ -49,14 +49,14 @@ _INNER = frozenset(
     "__globals__ __builtins__ __subclasses__ __code__ __dict__ __getattribute__ __bases__ __base__ __mro__ __loader__ __spec__"
     " __self__ __func__ __closure__ f_globals f_locals f_back tb_frame gi_frame".split()
 )
-"""Attributes that give a program objects that it does not name."""
+"""Attributes that let a program reach objects without naming them."""
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
 """Statements whose assignments are uncertain afterwards."""
 _WAITS = frozenset(
     "Break Return Raise sleep accept wait recv read readline get input select poll communicate join send exit".split()
 )
 _COUNTS = frozenset("print range len enumerate int round float zip isinstance time datetime date random uuid".split())
-"""Functions and modules whose results hide no text of the source."""
+"""Functions and modules whose results can't contain text that the source hides."""
 _DECODES = Regex(r"decode|decompress|unhex|a2b_|fromhex")
 _INSTALLED = sys.stdlib_module_names | {"toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins"}
 _SENDS = frozenset({".send", ".sendall", ".post", ".put"})

@@ -64,7 +64,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
         module = reader.module(Value(match[4]))
         names = [re.split(r"\s*:\s*|\s+as\s+", one.strip()) for one in (match[3] or "").split(",")]
         reader.modules |= {one[-1]: f"{module}.{one[0]}" for one in names} if match[3] else {match[1] or match[2]: module}
-    if code.language == "perl" and "<" in source:  # ``<>`` opens its arguments like the shell
+    if code.language == "perl" and "<" in source:  # ``<>`` opens each argument, and may run it
         reader.opaque = any(one.text.strip()[-1:] == "|" or one.text.strip()[:1] in ("|", ">") for one in args)
     try:
         reader.scan()

@@ -7,7 +7,7 @@ To add something, add a row to the module of its topic (``tables`` lists which m
 
 - a builtin: ``BUILTINS`` in ``builtins``; about variables: in ``declare`` and ``file_reads``
 - a program that runs another one: ``WRAPPERS`` in ``wrappers``; if no row fits, a function: ``SPECIALS`` in ``specials``
-  (lists of arguments: in ``feeding``; containers: in ``containers``, and their parts of the host: ``mounts``)
+  (lists of arguments: in ``feeding``; containers: in ``containers``, and the host's folders in them: ``mounts``)
 - options of a program: tools/judge/programs.py; a program that no table describes: ``tails``
 - a program that runs build files: ``RECIPES`` in ``recipes``; one that compiles sources: ``sources``
 - a filter, whose output follows from its input: ``FILTERS`` in ``filters``; other output: ``OUTPUTS`` in ``output``; files that
@@ -26,8 +26,8 @@ The modules:
   ways), ``unknown_programs``
 
 A module imports only modules of a lower layer, and reaches the others through the ``Walker`` that every function gets. The class
-``Walker``, in ``walk``, describes the facts of a walk: ``limits`` and ``found`` are those of the whole walk, ``context`` those of
-a part of the text, which ``with it.inside() as inner:`` changes for that part and restores afterwards.
+``Walker``, in ``walk``, describes the state of a walk: ``limits`` and ``found`` belong to the whole walk, ``context`` to a part
+of the text. ``with it.inside() as inner:`` changes the context for that part and restores it afterwards.
 
 tests/fuzz/shell_meaning.py checks whether bash executes anything that is not listed.
 """
@@ -53,7 +53,7 @@ def interpret(
 
     ``programs``: names that the rules know. Such a name among the arguments of an unknown program may begin a command.
     """
-    # The rest of the package loads with the first command.
+    # The first command imports the rest of the package.
     from tools.judge.meaning.start import interpreted
 
     return interpreted(text, now, files, budget, programs)

@@ -72,7 +72,7 @@ class Act:
     cwds: Sequence[str] = ()
     """Absolute folders where the command may run, one or several; empty if unknown."""
     environment: Mapping[str, Value] = field(default_factory=dict)
-    """Variables set for it: by a prefix, by ``env``, and exported ones that the script itself set."""
+    """Variables set for the command: by a prefix, by ``env``, and exported ones that the script itself set."""
     stdin: Value | None = None
     """Standard input from a pipe, a heredoc or a ``<`` file; None: the terminal or nothing."""
     fed: bool = False

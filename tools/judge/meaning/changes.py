@@ -46,7 +46,7 @@ def _git(it: Walker, state: State, argv: Values) -> None:
     elif words[:2] == ["worktree", "add"]:
         given = _plain(words[2:], names("-b -B --reason"))
         _made(it, state, given[0] if given else HOLE, maker)
-    elif words[0] in ("mv", "rm") or words[:2] == ["bisect", "run"]:  # bisect changes the tree for this command on purpose
+    elif words[0] in ("mv", "rm") or words[:2] == ["bisect", "run"]:  # bisect runs its command in changed trees on purpose
         return
     elif words[0] in _MERGES or (words[0] in _TREES and _changes_tree(words)):
         for root in roots(it, state, folder):
@@ -108,7 +108,7 @@ def _fill(it: Walker, state: State, folder: str, maker: str, taint: Taint = Tain
 
 
 def roots(it: Walker, state: State, folder: str) -> list[str]:
-    """Return the working trees that a command in ``folder`` may change, from the location of its ``.git``."""
+    """Return the working trees that a command in ``folder`` may change: the nearest parent with ``.git``, or ``folder`` itself."""
     found: list[str] = []
     for start in filestate.absolute(it, state, folder):
         root = at = start

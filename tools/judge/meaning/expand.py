@@ -82,7 +82,7 @@ def _field(it: Walker, state: State, parts: Sequence[Part], word: Word, out: lis
 
 
 def _assignments(it: Walker, state: State, item: Assignment) -> list[Value]:
-    """Return the arguments for an argument of ``declare``: braces in it expand, as in any argument."""
+    """Return the arguments that an argument of ``declare`` becomes: braces in it expand, as in any argument."""
     if not braces.has_braces(item.value.parts):
         return [assignment_text(it, state, item)]
     try:
@@ -371,7 +371,7 @@ class _Builder:
         ifs = separators(self.state)
         if value.taint & WHOLE and (not ifs or splitter(ifs).search(text) is not None):
             value = changed(value)
-        if HOLE in text and (text != HOLE or not value.taint & Taint.OURS):  # a process's number is one word
+        if HOLE in text and (text != HOLE or not value.taint & Taint.OURS):  # a process id is one word
             self.elastic = True
         if ifs is None:
             self.add(HOLE, value.taint | Taint.UNKNOWN, quoted=True)

@@ -113,7 +113,7 @@ _BEFORE_NAMES = frozenset("*?[-+@!")
 
 
 def _with_options(it: Walker, state: State, argv: Values, targets: Targets) -> None:
-    """Follow a program with the session's own files that its patterns match, if it would read their names as options."""
+    """Run the program also with the session's own files that its patterns match, if it would read their names as options."""
     for value in argv[1:]:
         if value.pattern and value.text[0] in _BEFORE_NAMES and "/" not in value.text:
             break
@@ -134,7 +134,7 @@ _BOXES = ("busybox", "toybox", "coreutils")
 
 
 def _identity(it: Walker, state: State, first: Value) -> Value | None:
-    """Return the program behind the file ``first``, with links and copies followed; None if its name is right."""
+    """Return the program behind the file ``first``, with links and copies followed; None if its name fits the program."""
     found: set[str] = set()
     for name in filestate.absolute(it, state, first.text):
         if HOLE in name or name[:1] != "/" or (name.startswith(("/lib", *_SYSTEM)) and name not in state.files):

@@ -117,7 +117,7 @@ def is_secret(path: str) -> bool:
 
 
 def content(it: Walker, state: State, path: Value) -> Value | None:
-    """Return the text that a read of ``path`` gives; None if there is certainly no such file."""
+    """Return the text that a read of ``path`` returns; None if there is certainly no such file."""
     text = path.text
     if text in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
         return state.stdin if state.stdin is not None else unknown()
@@ -198,7 +198,7 @@ def entry_of(it: Walker, state: State, name: str) -> Value | None:
 
 
 def _is_of_environment(it: Walker, name: str) -> bool:
-    """Return whether ``name`` is a program of a virtual environment, which no repository or archive brings along."""
+    """Return whether ``name`` is a program of a virtual environment. No repository or archive is expected to contain one."""
     found = _IN_ENVIRONMENT.fullmatch(name)
     return found is not None and it.snapshot.inspect_path(f"{found[1]}/pyvenv.cfg").kind == "file"
 
@@ -282,15 +282,13 @@ def put(it: Walker, state: State, name: str, entry: Value) -> None:
 
 
 def last(it: Walker, name: str, taint: Taint) -> None:
-    """Keep those taints of a file that last for later calls."""
+    """Record the taints of a file that matter to later calls."""
     if (lasting := taint & _LASTING) and name[:1] == "/" and (HOLE not in name or lasting & ~Taint.WRITTEN):
         it.found.tainted[name] = it.found.tainted.get(name, Taint.NONE) | lasting
 
 
 def marked(it: Walker, state: State, argv: Sequence[Value]) -> Sequence[Value]:
-    """Return the words, with the taint SECRET if a word names a file (``x``, ``@x``, ``f=@x``) that is a copy of a key, or leads
-    to one.
-    """
+    """Return the words. A word that names a copy of a key or a link to one (``x``, ``@x``, ``f=@x``) gets the taint SECRET."""
     has_origins = knows_origins(it.snapshot)
     if not state.files and not has_origins:
         return argv
@@ -335,7 +333,7 @@ def _marked(it: Walker, state: State, value: Value, sends: bool) -> Value:
 
 
 def lost(it: Walker, text: Value) -> Value:
-    """Record a text that the line reads in parts that are not followed, and return an unknown text in its place."""
+    """Record a text that the line reads part by part, without the judge following each part. Return an unknown text in its place."""
     if text.text.strip(f"{HOLE} \n"):
         it.found.lists[text.text] = None
     return unknown(text.taint | Taint.FOUND)

@@ -12,13 +12,13 @@ from tools.judge.meaning.walk import Called, Walker
 from tools.judge.shell.tree import ArithmeticFor, Case, For, If, Loop, Script, Word
 
 _MAX_ROUNDS = 48
-"""Number of rounds of one loop that are followed exactly; then changed values become unknown."""
+"""Number of iterations of one loop that are followed exactly; then changed values become unknown."""
 _FEW_ROUNDS = 3
-"""Limit of rounds if their number is unknown."""
+"""Limit of iterations if their number is unknown."""
 _LEFT_OPEN = 3
-"""Limit of states after such a loop: one without a round, one after a round, and all others."""
+"""Limit of states after such a loop: one without an iteration, one after an iteration, and all others."""
 _FEW_WITHIN = 2
-"""Limit of rounds in a nested loop. It is lower, because the rounds of nested loops multiply."""
+"""Limit of iterations in a nested loop. It is lower, because the iterations of nested loops multiply."""
 _MAX_SAME_CALL = 8
 _WIDEN_CALL = 3
 
@@ -149,7 +149,7 @@ def each(it: Walker, command: For, state: State) -> list[State]:
 
 
 def _chosen(it: Walker, command: For, values: list[Value], state: State) -> list[State]:
-    """Run a ``select``: in each round any of the words may be chosen, or none."""
+    """Run a ``select``: in each iteration any of the words may be chosen, or none."""
     going: list[State] = []
     done = [state]
     for value in [*values[:_MAX_ROUNDS], EMPTY]:
@@ -170,7 +170,7 @@ def _looped(value: Value) -> Value:
 
 
 def _round(it: Walker, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
-    """Run one round of a loop. Return the states that stay in the loop, and the states that leave it."""
+    """Run one iteration of a loop. Return the states that stay in the loop, and the states that leave it."""
     after: list[State] = []
     with it.inside() as inner:
         inner.loops += 1
@@ -195,7 +195,7 @@ def _settled(states: list[State]) -> tuple[list[State], list[State]]:
 
 
 def _widened(it: Walker, names: list[str], value: Value, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
-    """Run any number of further rounds, with the changed values unknown."""
+    """Run any number of further iterations, with the changed values unknown."""
     done: list[State] = []
     for _ in range(4):
         before = [one.copy() for one in states]
@@ -215,7 +215,7 @@ def _spread(states: list[State], count: int) -> list[State]:
 
 
 def blurred(before: State, after: State) -> State:
-    """Return ``after``, with all values unknown that a round changed."""
+    """Return ``after``, with all values unknown that an iteration changed."""
     for name, var in list(after.vars.items()):
         old = before.vars.get(name)
         if old == var:
@@ -237,7 +237,7 @@ def blurred(before: State, after: State) -> State:
         after.cwds = ()
     if before.out is not after.out:
         piece = unknown(after.printed().taint)
-        same = before.out is not None and before.out[1] == piece  # already made unknown by an earlier round
+        same = before.out is not None and before.out[1] == piece  # already made unknown by an earlier iteration
         after.out = before.out if same else (before.out, piece)
     if before.files is not after.files:
         moved = {path: one for path, one in after.files.items() if path in before.files and before.files[path] != one}
@@ -293,7 +293,7 @@ def _while(it: Walker, condition: Script | Word, body: Script, step: Word | None
 
 
 def _fresh(states: list[State], seen: list[State]) -> list[State]:
-    """Return the states whose round would differ from every earlier one."""
+    """Return the states whose iteration would differ from every earlier one."""
     return [one for one in states if not any(one.same(old) and one.cwds == old.cwds for old in seen)]
 
 
@@ -304,7 +304,7 @@ _AT_ONCE = names(
 
 
 def _piles_up(acts: list[Act]) -> bool:
-    """Return whether endless rounds each leave a process, a folder or more data in a file, and never wait."""
+    """Return whether endless iterations each leave a process, a folder or more data in a file, and never wait."""
     here = {act.name for act in acts if not act.background and act.name}
     if not here <= _AT_ONCE:
         return False
@@ -315,7 +315,7 @@ def _piles_up(acts: list[Act]) -> bool:
 def _going(
     it: Walker, condition: Script | Word, states: list[State], done: list[State], *, until: bool, first: bool
 ) -> list[State]:
-    """Return the states that enter another round. The others are added to ``done``, with the previous round's status."""
+    """Return the states that enter another iteration. Others are added to ``done``, with the previous iteration's status."""
     going: list[State] = []
     for one in states:
         one_before = one.status
@@ -328,7 +328,7 @@ def _going(
                 no.status = last if not no.flow else no.status
                 done.append(no)
             if yes is not None:
-                # A (( )) between two rounds is not a command: $? is unchanged.
+                # A (( )) between two iterations is not a command: $? is unchanged.
                 yes.status = one_before if isinstance(condition, Word) else yes.status
                 going.append(yes)
     return going
@@ -376,7 +376,7 @@ def call(it: Walker, state: State, name: str, bodies: Sequence[Body], arguments:
 
 
 def _again(before: State, state: State, arguments: tuple[Value, ...]) -> bool:
-    """Return whether a call would do the same as the call around it."""
+    """Return whether a call would do the same as the call that contains it."""
     probe = state.copy()
     probe.positional, probe.frames, probe.status, probe.out = arguments, before.frames, before.status, before.out
     return probe.same(before) and probe.cwds == before.cwds

@@ -20,7 +20,7 @@ class InterpreterOptions(NamedTuple):
     ``attached``: letters that take the rest of a cluster as a value (``perl -i.bak``). ``first``: the operand at that place is
     code unless an option gave some. ``script``: the first operand is a file. ``stdin``: without other code, it reads standard
     input. ``sub``: first words before code (``deno eval``). ``runs``: subcommands that run a file, or ``-``. ``checks``: options
-    that make it only read the code. ``tests``: an option that makes each operand a test, or a folder of tests.
+    that make it only check the code. ``tests``: an option that makes each operand a test, or a folder of tests.
     """
 
     language: str
@@ -40,7 +40,7 @@ class InterpreterOptions(NamedTuple):
 class FoundCode(NamedTuple):
     """The code in a command. ``pieces``: code itself; ``files``: paths of code; ``args``: the code's arguments.
 
-    ``reads``: whether code comes from standard input. ``modules``: files that run instead of a library's, if they exist.
+    ``reads``: whether code comes from standard input. ``modules``: files that run in place of a library's module, if they exist.
     ``tests``: files, patterns and folders of tests.
     """
 

@@ -51,7 +51,7 @@ def inside(folder: str) -> str:
 class _Noted(dict[str, Value]):
     """A journal that caches unchanged folders in ``free``: no entry concerns them or their parents.
 
-    ``names`` are its keys as one text, each after a NUL, built when the files below a folder are first needed.
+    ``names`` are its keys as one text, each after a NUL, built when ``holds`` first needs them.
     """
 
     __slots__ = ("free", "names")

@@ -22,8 +22,8 @@ Values = Sequence[Value]
 class Driven:
     """Commands and sessions that a command of a multiplexer drives.
 
-    ``lines`` are run, or typed and sent. ``targets`` are the sessions that get typed lines. ``asks`` is True if the command does
-    more, or something unknown.
+    ``lines`` are run, or typed and sent. ``targets`` are the sessions that get typed lines. ``asks`` is True if the user must
+    be asked, because the command does more, or something unknown.
     """
 
     lines: list[Inner] = field(default_factory=list)
@@ -50,8 +50,8 @@ def _line(found: Driven, target: str, text: Value) -> None:
 
 
 _NAMED = Regex(r"=?(?:\d+\.)?[A-Za-z_][\w+-]*(?::[\w+.-]*|\.\d+)?")
-"""A session with a given name, and a window or pane in it. A session that a person began without a name is called ``0``, for
-example.
+"""A session with a given name, and a window or pane in it. A session that a person began without a name has a number, such as
+``0``, which does not match.
 """
 
 _ANSWER = Regex(
@@ -120,7 +120,7 @@ def _of_tmux(command: list[Value], found: Driven) -> None:
     verb, rest = command[0].text, command[1:]
     options = [value.text for value in rest if value.text[:1] == "-" and len(value.text) > 1]
     for value in rest:
-        if "#(" in value.text:  # tmux runs it when it draws or prints the text
+        if "#(" in value.text:  # a command that tmux runs when it prints the text
             found.asks = True
             found.lines += [Inner(text=Value(one, value.taint), own=True) for one in re.findall(r"#\(([^)]*)", value.text)]
     if verb in _SHOWS or (verb in _SHOWS_WITH_P and any("p" in option.partition("=")[0] for option in options)):

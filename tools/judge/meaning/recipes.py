@@ -1,6 +1,6 @@
 """Commands that build tools run from the session's own files: a Makefile's recipes, package.json's scripts, tasks in YAML.
 
-Files that existed before belong to the project and are accepted.
+Files that existed before the session belong to the project and are accepted.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _make(it: Walker, state: State, argv: Values) -> list[Inner]:
     found = joined(read_in, "\n") if read_in else None
     if found is None:
         return []
-    if not found.known:  # the file was fetched, and can't be read before it runs
+    if not found.known:  # the file was fetched, and can't be read before the command runs
         return _texts([HOLE], found.taint, folder)
     whole = joined([found, *_included(it, state, found.text, folder)], "\n")
     used = _settings(whole.text, settings)
@@ -204,7 +204,7 @@ _PACKAGE_SETTING = Regex(r"^\s*(script-shell|shell|git|node-options|editor|viewe
 
 
 def _scripts(it: Walker, state: State, file: str, script: str) -> list[Inner]:
-    """Return the commands of one package for ``script``, with those before and after it."""
+    """Return the commands of one package for ``script``, with its ``pre`` and ``post`` scripts."""
     found = owned.content(it, state, file)
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""The state of a shell while it is followed: variables, functions, folders, files written so far.
+"""The state of a shell while its commands are followed: variables, functions, folders, files written so far.
 
 A state is copied at each branch. Its contents are shared until they change, so the cost of a copy does not depend on them.
 """
@@ -75,7 +75,7 @@ NEVER = 1 << 30
 _CHANGING = frozenset("rilu")
 """Flags that change the value of a variable at an assignment."""
 _STEADY = frozenset({"IFS", "PATH", "HOME", "PWD"})
-"""Variables that stay known after an unknown text was read; otherwise nothing would be known."""
+"""Variables that stay known after an unknown text was read; otherwise no later command would be known."""
 _parts = operator.attrgetter(
     *"functions aliases positional files fds env options traps hashed wild unsteady disturbed roams".split()
 )
@@ -85,7 +85,7 @@ class State:
     """The state of a shell at one point of a branch.
 
     ``status`` is 0 or another known number, -1 for some failure, None if it is unknown. ``flow`` is "" or a request to end the
-    commands around (exit, return, break, continue, abort); ``levels`` is the number of loops that a break or continue is for.
+    surrounding commands (exit, return, break, continue, abort); ``levels`` is the number of loops that break or continue is for.
     """
 
     __slots__ = (
@@ -373,7 +373,7 @@ def _either_var(old: Var | None, new: Var | None) -> Var:
     if left.items is None and right.items is None:
         if left.value is None or right.value is None:
             value = left.value or right.value or EMPTY
-            # In a state that does not set it, it is empty or has the environment's value: see assigning.store.
+            # If a state does not set the variable, it is empty or has the environment's value: see assigning.store.
             if not value.text and not value.taint:
                 value = Value(HOLE, Taint.UNKNOWN | Taint.OUTSIDE)
             return Var(value if value.taint & Taint.OUTSIDE else unknown(value.taint), None, flags)

@@ -85,8 +85,8 @@ def of_interpreter(it: Walker, state: State, language: str, argv: Values, found:
 
 
 def _shadowing(it: Walker, state: State, found: FoundCode) -> list[Code]:
-    """Return the session's own modules that Python may load. Beside the script these are modules named like one of Python's
-    library, sitecustomize.py and all packages; in the folders of PYTHONPATH all modules.
+    """Return the session's own modules that Python may load. Beside the script these are modules named like one of the
+    standard library, sitecustomize.py and all packages; in the folders of PYTHONPATH all modules.
     """
     folders = {posixpath.dirname(path.text) or "." for path in found.files} or {"."}
     pieces: list[Code] = []
@@ -163,7 +163,7 @@ _TESTS = {"javascript": (".js", ".cjs", ".mjs", ".ts", ".mts", ".cts")}
 
 
 def tests(it: Walker, state: State, language: str, path: Value) -> list[Code] | None:
-    """Return the session's own tests in a folder or in the folder of a pattern; None if the path is a file."""
+    """Return the session's own tests in a folder or in the folder of a pattern; None if the path is neither."""
     folder = re.split(r"[*?{\[]", path.text)[0]
     if folder != path.text:
         folder = posixpath.dirname(folder) or "."

@@ -81,9 +81,7 @@ class FollowsLinks(Protocol):
 
 @functools.lru_cache(maxsize=64)
 def able(kind: type, ability: type) -> bool:
-    """Return whether snapshots of a class have an ability. ``isinstance`` with a protocol would be as slow as a short
-    judgement.
-    """
+    """Return whether snapshots of a class have an ability. Cached, because ``isinstance`` with a protocol is slow."""
     return issubclass(kind, ability)
 
 

@@ -1,7 +1,7 @@
 """Commands in the arguments of programs without a table: ``chamber exec prod -- rm -rf x``, ``pueue add 'rm -rf x'``.
 
 An unknown program may run another one. Each of its words that names a program known to the rules is followed as the start of a
-command. So is a word that is a whole command. A false match costs nothing: only findings of a rule lead to a question.
+command. So is a word that is a whole command. A false match costs nothing, because only a rule's finding makes toolcrib ask.
 """
 
 from __future__ import annotations

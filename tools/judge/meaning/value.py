@@ -51,7 +51,7 @@ class Taint(Flags):
     ENDLESS = 128
     """Never ends by itself, as the output of ``yes``."""
     OURS = 256
-    """The number of the process that started the shell, which is toolcrib's own."""
+    """The id of the process that started the shell, which is toolcrib's own process."""
     PROGRAM = 512
     """Bytes of a compiled program: a file made of them is an unknown program."""
     WRITTEN = 1024
@@ -102,7 +102,7 @@ class Elastic(Value):
 
 
 def unglobbed(value: Value) -> Value:
-    """Return the files of a pattern. Only the beginning and the end of each part of their names are known."""
+    """Return a value for any file that a pattern matches. Only the beginning and the end of each part of its path are known."""
     text = value.text
     parts = [_without_pattern(part) for part in text.split("/")] if "/" in text else [_without_pattern(text)]
     taint = value.taint | Taint.UNKNOWN | Taint.MANY | Taint.FOUND
@@ -156,12 +156,12 @@ def tainted(value: Value, taint: Taint) -> Value:
 
 
 def joined(values: Iterable[Value], between: str = "") -> Value:
-    """Join the values."""
+    """Return the values as one, with ``between`` between them."""
     texts: list[str] = []
     taint = last = Taint.NONE
     for value in values:
         texts.append(value.text)
-        if value.taint is not last:  # joining flags is slow, and mostly they are the same
+        if value.taint is not last:  # merging taints is slow, and most values have the same one
             last = value.taint
             taint |= last
     return Value(plain(between.join(texts)), taint & ~WHOLE if taint & WHOLE and len(texts) > 1 else taint)

@@ -23,7 +23,7 @@ SOME_FORKS, MANY_FORKS = 12, 48
 _LONG = 200
 """Number of steps after which one state is kept: the rest of a long script is judged for all branches together."""
 _LONG_LOOP = 100
-"""Number of steps of a loop after which its rounds are not followed one by one, if the script is already long."""
+"""Number of steps of a loop after which its iterations are not followed one by one, if the script is already long."""
 _LOOK_EVERY = 256
 """Number of steps between checks of the clock."""
 
@@ -70,7 +70,7 @@ class WalkLimits:
             raise Stop("size", "its expansions grow too large")
 
     def _guard(self) -> None:
-        """Check the CPU time of this thread at intervals: a second limit, for work that the counted limits miss."""
+        """Check the CPU time of this thread. This is a second limit, for work that the counted limits miss."""
         if time.thread_time() - self.began > self.budget.cpu_seconds:
             raise Stop("time", f"more than {self.budget.cpu_seconds:g} s of work")
 
@@ -80,7 +80,7 @@ class WalkLimits:
         return self.steps > _LONG
 
     def is_long_since(self, step: int) -> bool:
-        """Return whether a loop that began at ``step`` is so long that its further rounds are not followed one by one."""
+        """Return whether a loop that began at ``step`` is so long that its further iterations are not followed one by one."""
         return self.is_long and self.steps - step > _LONG_LOOP
 
     def alternatives(self) -> int:
@@ -161,7 +161,7 @@ class Context:
     mounts: tuple[tuple[str, str], ...] = ()
     """Folders of the host that a container may write to, by their names inside."""
     copied: bool = False
-    """True if these are copies: data sent from them counts, but a change does not."""
+    """True if the mounts are copies: data sent from them counts, but a change to them does not."""
 
     text: str = ""
     """The text being walked."""
@@ -183,7 +183,7 @@ class Context:
     """Number of child processes around this part. ``conditional`` counts the conditions that it depends on."""
     conditional: int = 0
     rounds: int = 0
-    """Number of loops whose condition is being walked: ``read`` gets one line of many there."""
+    """Number of loops whose condition is being walked. In such a condition ``read`` reads one of many lines."""
     loops: int = 0
     """Number of loops whose body is being walked."""
     later: bool = False
@@ -208,7 +208,7 @@ class Context:
 
 
 class Walker(Protocol):
-    """The interpreter for the functions of this package. They reach modules of higher layers only through it."""
+    """The interpreter as the functions of this package see it. They reach modules of higher layers only through it."""
 
     now: ShellNow
     snapshot: Snapshot

@@ -20,7 +20,7 @@ class Inner:
     """A command inside another: ``argv``, or ``text`` that a shell reads.
 
     ``place``: the other machine or container that it runs in. ``fed``: it gets more arguments from a list. ``own``: the wrapper
-    does something itself. ``environment``: variables that are set for it. ``bare``: it does not see the variables around it.
+    does something itself. ``environment``: variables that are set for it. ``bare``: it does not inherit the wrapper's variables.
     ``cwd``: its first working folder. ``stdin``: its input, if that is not the wrapper's. ``mounts``: the only folders of the
     host that it sees, by their names inside; ``copied``: they are copies.
     """
@@ -257,7 +257,7 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
 
 
 def inner(row: Sequence[Wrapper], argv: Values) -> list[Inner] | None:
-    """Return the commands inside; None if a program of this row wraps nothing here."""
+    """Return the commands inside ``argv``; None if it wraps none."""
     for wrapper in row:
         found = _wrapped(wrapper, argv)
         if found is not None:

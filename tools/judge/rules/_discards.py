@@ -49,7 +49,7 @@ def may_lose(kinds: str | Callable[[ActView], str]) -> Callable[[ActView, Looks]
     def seen(view: ActView, looks: Looks) -> bool:
         where = folders(view)
         wanted = (kinds if isinstance(kinds, str) else kinds(view)).split()
-        # Inspect all of them, even after the first dirty one: then one read gets everything.
+        # Inspect all folders, even after a dirty one, so that one reading of the snapshot fetches them all.
         trees = [looks.work_tree(folder) for folder in where or ()]
         return where is None or any(getattr(tree, kind) for tree in trees for kind in wanted)
 

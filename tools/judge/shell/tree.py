@@ -16,7 +16,7 @@ from toolcrib.contract.dataclass import dataclass
 
 @dataclass(slots=True)
 class Plain:
-    """Unquoted text: subject to brace expansion, tilde, field splitting (only if it came from an expansion), patterns.
+    """Unquoted text: subject to brace and tilde expansion and patterns, and, if it came from an expansion, to field splitting.
 
     A backslash-quoted character is a ``Quoted`` of its own.
     """
@@ -26,7 +26,7 @@ class Plain:
 
 @dataclass(slots=True)
 class Quoted:
-    """Text in '...', $'...' (decoded), after a backslash, or a constant run inside "...": taken literally."""
+    """Text in '...', $'...' (decoded), after a backslash, or the constant text inside "...": taken literally."""
 
     text: str
 
@@ -115,7 +115,7 @@ class Word:
 class Redirect:
     """A redirect. ``op`` is ``< > >> >| <> <& >& &> &>> << <<- <<<``. ``fd`` is a number or ``{name}`` before it, or None.
 
-    For ``<<`` and ``<<-``, ``target`` is the body (one Quoted if the delimiter was quoted), tabs already removed.
+    For ``<<`` and ``<<-``, ``target`` is the body (one Quoted if the delimiter was quoted), for ``<<-`` without leading tabs.
     """
 
     op: str
@@ -285,7 +285,7 @@ class ScriptItem:
 
 @dataclass(slots=True)
 class Script:
-    """Commands in sequence. ``lines[i]`` is the 0-based line of item i: an alias counts from the line after its definition."""
+    """Commands in sequence. ``lines[i]`` is the 0-based line of item i: an alias is valid from the line after its definition."""
 
     items: Sequence[ScriptItem]
     lines: Sequence[int] = ()

@@ -1,7 +1,7 @@
 """Snapshots around calls: the changes of each call, recorded as steps of the journal, and reverted by an undo.
 
-The journal records the changes in effect; the snapshots have the entries for a restore. A step of a call finds its snapshots by
-the call's id and turn, a step of an undo by its own number.
+The journal records the changes in effect; the snapshots have the entries for a restore. The snapshots of a call's step are found
+by the call's id and turn, those of an undo or redo by the number of its step.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class CallRecorder:
         """Ids of the snapshots before calls that run."""
         self._writers = BackgroundWriters(project.root)
         self._last: ProjectSnapshot | None = None
-        """The last snapshot of this object."""
+        """The last snapshot that this object took."""
 
     async def before(self, call_id: str, turn: int, command: str) -> ProjectSnapshot:
         """Take a snapshot before a call, and record what changed since the last call. Return the snapshot, for ``after``.
 
-        Raises SnapshotRefused, SnapshotFailed and StoreFailed; the call must not run then.
+        Raises SnapshotRefused, SnapshotFailed and StoreFailed; after any of them the call must not run.
         """
         key, is_first = (self._session_id, call_id), self._last is None or bool(self._begun)
         known = [] if is_first else await self._project.snapshots(self._session_id)
@@ -142,7 +142,7 @@ class CallRecorder:
         return f"{self._project.root.rstrip('/')}/{name}" if name else self._project.root
 
     async def state(self, entry: FileEntry | None) -> PathState | None:
-        """Return an entry in the form for comparisons."""
+        """Return an entry as a PathState, for comparisons; None if there is none."""
         if entry is None:
             return None
         mode, why = entry.mode & 0o7777, too_large(entry.size) or entry.why_skipped
@@ -210,7 +210,7 @@ class CallRecorder:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRestore:
-    """The part of an undo that snapshots restore. ``changes``: the reverted changes."""
+    """The part of an undo that snapshots restore. ``changes``: the changes to revert."""
 
     recorder: CallRecorder
     items: Sequence[UndoItem]
@@ -284,7 +284,7 @@ def _pairs(own: Sequence[ProjectSnapshot]) -> list[tuple[ProjectSnapshot, Projec
 
 
 def _recorded(steps: Sequence[ChangeStep], began: ProjectSnapshot) -> set[str]:
-    """Return the paths whose changes by the call of this snapshot are in the journal."""
+    """Return the paths whose changes by the snapshot's call are in the journal already."""
     return {one.path for step in steps if (step.call_id, step.turn) == (began.call_id, began.turn) for one in step.changes}
 
 

@@ -1,4 +1,4 @@
-"""Types of snapshots: an entry of a folder, a change between two snapshots, and the results of a restore."""
+"""Types of snapshots: the entry of a path, a change between two snapshots, and the results of a restore."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_", "security.capability")
 
 
 class SnapshotRefused(ToolcribError):
-    """No snapshots are taken of this project. The text gives the reason."""
+    """No snapshots are taken of this project. The message gives the reason."""
 
 
 class StoreFull(SnapshotRefused):
@@ -102,7 +102,7 @@ class ProjectChange:
 
     @property
     def kind(self) -> str:
-        """added, deleted, modified, or attributes: only its mode, times, owner or extended attributes differ."""
+        """The kind of change: added, deleted, modified, or attributes (all but the kind and content of the path)."""
         if self.before is None:
             return "added"
         if self.after is None:
@@ -122,7 +122,7 @@ class ProjectChange:
 
 
 class RestorePreview(NamedTuple):
-    """The effect of a restore. ``after`` of each change is the current state; paths in ``unchanged`` are already as before.
+    """The effect of a restore. ``after`` of each change is the current state; ``unchanged`` are paths already in the old state.
 
     ``conflicts`` and ``failed`` have paths and reasons. Only conflicts can be forced.
     """
@@ -148,7 +148,7 @@ class RestoreReport:
 
 
 def attributes_of_open(fd: int) -> bytes:
-    """Return the extended attributes of an open file or folder as JSON."""
+    """Return the extended attributes of an open file or folder as JSON; b"" if it has none or they can't be read."""
     if not hasattr(os, "listxattr"):
         return b""
     try:

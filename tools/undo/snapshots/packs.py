@@ -16,7 +16,7 @@ from pathlib import Path
 from tools.undo.snapshots.entries import SnapshotFailed, StoreFull
 
 CHUNK = 1 << 20
-"""Bytes of a chunk. A small change to a large file does not store all of it again."""
+"""Bytes of a chunk. After a small change to a large file, only the changed chunks are stored again."""
 DIGEST = 32
 _PACK = 32 << 20
 _BUFFER = 1 << 20

@@ -40,7 +40,7 @@ from tools.undo.snapshots.watch import FolderWatcher
 T = TypeVar("T")
 MAX_MB = 2_000
 KEEP_DAYS = 14.0
-_PATIENCE = 3.0  # seconds; a gate may take 10
+_PATIENCE = 3.0  # seconds; a gate, which calls ``measure``, may take 10
 
 
 class Project:
@@ -48,7 +48,7 @@ class Project:
 
     Snapshots keep contents, modes, times, owners, links, extended attributes and hard links inside the project, also of ``.git``
     and ignored files. They leave out folders that ``SkippedFolders`` chooses, other file systems, and unreadable files, and have
-    no contents of sockets and devices. The store may take twice ``max_mb``.
+    no contents of sockets and devices. The store may occupy twice ``max_mb``.
     """
 
     _projects: ClassVar[dict[tuple[str, str], tuple[Project, int]]] = {}
@@ -123,7 +123,7 @@ class Project:
 
     def begin(self, *, thorough: bool = False) -> None:
         """Take the first snapshot in the background, and watch the project from then on. If it fails, ``take`` tries again.
-        ``thorough``: walk the tree for a snapshot even if there is one already; if a ``take`` comes first, that one walks it.
+        ``thorough``: take a snapshot that walks the tree, even if there is one already. If ``take`` runs first, it walks instead.
         """
         self._is_walk_due = self._is_walk_due or thorough
         threading.Thread(target=self._begin, name="toolcrib-snapshot", daemon=True).start()
@@ -203,9 +203,9 @@ class Project:
     def covers(self, path: str, *, rebuildable: bool = True) -> bool:
         """Return whether a restore would undo a change at this absolute path.
 
-        False until the project was measured and after a failed snapshot; for paths outside of it or left out, and folders
-        with such paths in them; for special files and files with a hard link elsewhere. Caches count as covered, because their
-        tools delete them too. Large rebuildable folders also count as covered, unless ``rebuildable`` is False.
+        False until the project was measured, and after a failed snapshot. False for paths that are outside the project or left
+        out, folders that contain such paths, special files, and files with a hard link elsewhere. Caches count as covered,
+        because their tools delete them too. Large rebuildable folders also count as covered, unless ``rebuildable`` is False.
         """
         but = (CACHE, REBUILDABLE) if rebuildable else (CACHE,)
         if self._problem or not self._measured or "\0" in path or ".." in path.split("/"):
@@ -271,7 +271,7 @@ class Project:
     # -- in a thread ---------------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        with contextlib.suppress(SnapshotRefused, SnapshotFailed, OSError):  # ``covers`` is False, and ``take`` raises it
+        with contextlib.suppress(SnapshotRefused, SnapshotFailed, OSError):  # ``covers`` returns False, and ``take`` raises
             if self._is_walk_due or not self._walked:
                 self._take(ProjectSnapshot(0, time.time(), "first" if not self._taken else "idle"), False)
 
@@ -314,7 +314,7 @@ class Project:
             except StoreFull:
                 if not self._store.halve():
                     raise
-                thorough = True  # the names of the changes were consumed
+                thorough = True  # ``_add`` has consumed the names of the changes
 
     def _add(self, wanted: ProjectSnapshot, *, thorough: bool, known: Mapping[str, FileEntry] | None = None) -> ProjectSnapshot:
         """Scan and commit. ``known``: entries of files that a restore has just written."""

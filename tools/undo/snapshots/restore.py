@@ -40,8 +40,8 @@ class ProjectRestorer:
     """
 
     def __init__(self, root: str, tree: ProjectTree, packs: Packs, opened: Collection[str] = ()) -> None:
-        """Take the current state from ``tree``. ``opened``: folders that the changes made unreadable and ``open_again`` readable,
-        so that nothing in them changed later.
+        """Prepare a restore. ``tree``: the project's current state. ``opened``: folders that the changes made unreadable, and
+        that ``open_again`` made readable. Paths in them are assumed not to have changed since.
         """
         self._opened = opened
         self._root = root
@@ -61,7 +61,7 @@ class ProjectRestorer:
     def choose(self, changes: Sequence[ProjectChange], *, force: bool = False) -> list[ProjectChange]:
         """Return the changes that can be reverted; with ``force`` also those of paths that changed later.
 
-        The tree has the current state.
+        Paths that are in their state ``before`` already are added to ``restored``, the rest to ``conflicts`` or ``failed``.
         """
         chosen = []
         for change in changes:
@@ -127,7 +127,7 @@ class ProjectRestorer:
 
     def _make_folder(self, change: ProjectChange) -> None:
         if not change.path:
-            os.mkdir(self._root, 0o700)  # noqa: PTH102 - with its mode at once
+            os.mkdir(self._root, 0o700)  # noqa: PTH102 - os, as for the folders below
             return
         folder, name = self._folder_of(change.path)
         if change.after is not None and not _replaces_folder(change):
@@ -153,7 +153,7 @@ class ProjectRestorer:
             self._replace(folder, name, entry, present)
         if entry.kind == FILE:
             self.written[change.path] = entry_of(folder, name, entry)
-            # Of several names, the newest: each new link changes the file's ctime, so only the newest entry has the right one.
+            # Keep the last of the file's names: each new hard link changes the ctime, so the earlier names' entries are outdated.
             self._made[entry.dev, entry.ino] = change.path
 
     def _replace(self, folder: int, name: str, entry: FileEntry, present: FileEntry | None) -> None:
@@ -302,7 +302,7 @@ class _ConflictError(Exception):
 def _is_expected(present: FileEntry | None, change: ProjectChange) -> bool:
     """Return whether a path is as the change, or an interrupted restore, left it."""
     if present is None and change.before is not None and change.after is not None:
-        return change.before.kind != change.after.kind  # one was removed, and the other not yet created
+        return change.before.kind != change.after.kind  # a restore removed the new kind and has not created the old one
     if present is not None and change.before is not None and present.kind == change.before.kind == FOLDER:
         known = [one.mode | 0o700 for one in (change.before, change.after) if one is not None and one.kind == FOLDER]
         return not _is_folder(change.after) or present.mode | 0o700 in known
@@ -335,7 +335,7 @@ def _dress(fd: int, entry: FileEntry) -> None:
         try:
             os.fchown(fd, entry.uid, entry.gid)
         except PermissionError:
-            mode &= ~0o6000  # set-user-ID for another owner would be a new right
+            mode &= ~0o6000  # the file would run with the rights of another owner
     _give_attributes(fd, entry.attributes)
     if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
         os.fchmod(fd, mode)

@@ -1,6 +1,6 @@
 """Scan of a project folder: compare it with the entries of the last snapshot, and read what changed.
 
-Every name is opened below its folder's descriptor and no link is followed, so nothing outside the root is read, whatever
+Every name is opened relative to its folder's descriptor and no link is followed, so nothing outside the root is read, whatever
 the session's commands do meanwhile.
 """
 
@@ -143,7 +143,7 @@ class TreeScanner:
         for path in sorted(changed, key=lambda one: one.count("/") + bool(one)):
             entry = self.seen(path)
             if entry is None or entry.kind != FOLDER:
-                continue  # its parent was scanned before, and it is gone
+                continue  # the scan of its parent has found that it is gone or replaced
             try:
                 fd = open_folder(self._root, path)
             except OSError:
@@ -156,7 +156,7 @@ class TreeScanner:
                     self._look(fd, path, name, path.count("/") + 1, deep=False)
             finally:
                 os.close(fd)
-        if self._linked:  # no event reports that a file got a second name
+        if self._linked:  # an event reports only one of a file's names
             for path in [path for path, one in self._tree.entries.items() if (one.dev, one.ino) in self._linked]:
                 if self.seen(path) is not None:
                     self._look_at(path)
@@ -209,7 +209,7 @@ class TreeScanner:
         old = self.seen(path)
         kind = kind_of(found.st_mode)
         if kind == FOLDER:
-            deep = deep or found.st_mode & 0o500 != 0o500  # unreadable: earlier changes in it are invisible
+            deep = deep or found.st_mode & 0o500 != 0o500  # it is unreadable, and changes in it were not reported
             if deep or not is_kept(old, found) or self._watch is None or not self._watch.has(path):
                 self._enter(fd, path, name, found, depth)
             return
@@ -270,14 +270,14 @@ class TreeScanner:
             self._linked.add((old.dev, old.ino))
 
     def _note(self, path: str, found: os.stat_result, made: Callable[[], FileEntry] | None) -> None:
-        """Record a path's entry, or that the file must be read, if its metadata differs from the known one."""
+        """Record a path's entry, or that the file must be read, if its metadata differs from the known entry."""
         old = self.seen(path)
         if old is not None and old.ctime_ns == found.st_ctime_ns and is_same(old, found):
             return
         added = found.st_size - (old.size if old is not None and old.kind == FILE else 0) if made is None else 0
         is_over = self._size + added > self._max_bytes
         limits = f"{self._root} has more than {self._max_bytes >> 20} MiB; raise snapshots.max_mb" if is_over else ""
-        if is_over and self._tree.entries and self._tree.size <= self._max_bytes:  # one file must not end the snapshots
+        if is_over and self._tree.entries and self._tree.size <= self._max_bytes:  # one large file must not make snapshots fail
             self._skip(path, found, limits)
             return
         self._size += added
@@ -334,7 +334,7 @@ class TreeScanner:
                 os.close(fd)
 
     def _read(self, fd: int, name: str, found: os.stat_result) -> FileEntry | None:
-        """Read a file, and again if it changes meanwhile. Return None if it is gone, or not a regular file any more."""
+        """Read a file, again if it changes meanwhile. Return None if it is gone, or not a regular file any more."""
         for _ in range(_TRIES):
             try:
                 file = os.open(name, _FILE, dir_fd=fd)

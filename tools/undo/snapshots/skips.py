@@ -146,7 +146,7 @@ class SkippedFolders:
 
 
 def _head(fd: int, name: str) -> bytes:
-    """Return the first bytes of a regular file in a folder, b"" if there is none."""
+    """Return the first bytes of a regular file in a folder, b"" if there is none or it can't be read."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
     except OSError:
@@ -165,7 +165,7 @@ def _size(fd: int, most: _Size, deep: int = 64) -> _Size | None:
     None if it holds more than ``most``, is more than ``deep`` folders deep, or is unreadable.
     """
     left = most
-    with contextlib.suppress(FileNotFoundError), os.scandir(fd) as listed:  # a tool may be using it
+    with contextlib.suppress(FileNotFoundError), os.scandir(fd) as listed:  # a tool may be deleting it
         for item in listed:
             left = _Size(left.paths - 1, left.bytes - item.stat(follow_symlinks=False).st_size)
             if min(left) < 0 or not deep:

@@ -3,7 +3,7 @@
 An entry names its first snapshot (``born``) and the one that ended it (``died``), so a snapshot costs a row for each changed
 path, and the difference of two snapshots is a query. A snapshot exists when its transaction is committed; a process that is
 killed before leaves the store unchanged. SQLite's WAL with ``synchronous=NORMAL`` guarantees that for killed processes. After a
-power failure the last snapshots may be missing, and a damaged content is detected by its digest.
+power failure the last snapshots may be missing, and damaged contents are detected by their digests.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class SnapshotStore:
     def add(
         self, found: ProjectSnapshot, known: Mapping[str, FileEntry], delta: Mapping[str, FileEntry | None]
     ) -> ProjectSnapshot:
-        """Record a snapshot and the entries that differ from those ``known``, in the caller's transaction. ``id`` is ignored."""
+        """Record a snapshot, except its ``id``, and the entries that differ from those ``known``, in the caller's transaction."""
         differing = {path: entry for path, entry in delta.items() if not same_state(known.get(path), entry)}
         row = (found.at, found.label, found.turn, found.call_id, found.session_id, len(differing))
         number = self._db.execute(
