@@ -1,4 +1,4 @@
-"""Turn a call's effects, from any tool, into findings: equal effects, equal verdicts."""
+"""Turn a call's effects into findings, the same for every tool, so that equal effects get equal verdicts."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _host(host: str) -> Finding:
 
 
 def _opaque(entry: ToolEntry) -> Finding:
-    # A plugin may register another tool with the same name: a grant is valid while the tool claims to be the same.
+    # A plugin may register another tool with the same name: a grant is valid only while the tool's claims are the same.
     settings = () if entry.is_built_in else ((f"tool:{entry.name}", digest_of(entry.claims)),)
     why = "this tool acts, but does not declare its effects"
     return Finding(f"tool.opaque@{entry.name}", "ask", why, entry.name, settings=settings)

@@ -54,8 +54,8 @@ class Finding:
     ``argv`` is the simple command as it would be executed, if there is one. ``plain``: the command consists of its words only (no
     redirect, wrapper, variable, other host or unknown part), so a permanent grant may name it. ``cwd`` is the folder that the
     command runs in, or a parent of all possible ones; "" if unknown. ``settings`` are files that define what the command works
-    on, or ``tool:NAME``, with digests of their content or of the tool's definition: a grant holds only while the digests are the
-    same. ``effect`` says whether a sandbox or a
+    on, or ``tool:NAME``, with digests of their content or of the tool's claims about itself: a grant holds only while the digests
+    are the same. ``effect`` says whether a sandbox or a
     snapshot can contain the finding.
     """
 

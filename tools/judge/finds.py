@@ -248,5 +248,5 @@ def _listed_by_git(act: Act, home: str) -> Finds:
 
 
 def _substring(text: str) -> Filter:
-    """Return the paths that locate prints for a word."""
+    """Return a filter for the paths that locate prints for a word."""
     return Filter(text if any(char in text for char in "*?[") else f"*{text}*", whole=True)

@@ -34,7 +34,7 @@ _MOST = 20
 def judge_process(path: str, text: str) -> list[Finding]:
     """Judge access through /proc to variables and memory of any process, and to open files of other processes.
 
-    They may hold keys in a form that is not redacted from a result. A command's own open files are allowed.
+    This data may hold keys in a form that is not redacted from a result. A command's own open files are allowed.
     """
     if not names_process(path):
         return []
@@ -55,7 +55,7 @@ def matches_process(pattern: str) -> bool:
 
 
 def near_processes(folder: str) -> list[str]:
-    """Return the absolute ``folder`` as a list of one if it is, or may be, below /proc; otherwise []."""
+    """Return the path in /proc that the absolute ``folder`` is or may be, as a list of one; [] if it is elsewhere."""
     if folder.startswith("/proc"):
         return [folder]
     first, _, rest = folder[1:].partition("/")

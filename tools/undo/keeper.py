@@ -40,7 +40,7 @@ class UndoStore:
     async def tidy(self) -> None:
         """Remove expired entries once a day. Errors are only logged: they must not fail the change in progress."""
         now = time.time()
-        if abs(now - self._tidied[0]) < _DAY:  # a clock that was set back counts too
+        if abs(now - self._tidied[0]) < _DAY:  # also due if the clock was set back by a day
             return
         self._tidied[0] = now
         try:
@@ -79,7 +79,7 @@ def size_of(number: int) -> str:
 async def put(
     store: UndoStore, data: bytes, like: FileInfo | FileState, attributes: Mapping[str, bytes] | None = None
 ) -> tuple[FileState, str]:
-    """Store a content. Return its state, with mode and owner of ``like``, and the reason if it was not stored, else ""."""
+    """Store ``data``. Return its state, with mode and owner of ``like``, and the reason if it was not stored, else ""."""
     state = FileState(digest_of(data), len(data), like.mode, like.owner, like.mtime_ns, attributes)
     if len(data) > store.max_file:
         return state, too_big(store, len(data))
@@ -205,7 +205,7 @@ class _Keeping:
             _log.warning("a change that was not made remains in the journal: %s", error)
 
     async def _is_as_before(self, change: FileChange) -> bool:
-        """Return True if the change was not made, or was reverted. False if this is unknown, which leaves it to an undo."""
+        """Return True if the change was not made, or was reverted. False if this is unknown: an undo checks it again."""
         before = change.before
         try:
             info = await self._environment.stat(change.path)

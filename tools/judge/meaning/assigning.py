@@ -152,7 +152,7 @@ def store(it: Walker, state: State, name: str, value: Value, key: str | None = N
     _takes_effect(it, state, name, value)
 
 
-def store_all(it: Walker, state: State, name: str, items: Mapping[str, Value], *, open: bool) -> None:  # noqa: A002  # of Var
+def store_all(it: Walker, state: State, name: str, items: Mapping[str, Value], *, open: bool) -> None:  # noqa: A002  # as in Var
     """Set a whole array."""
     name = _target(state, name)
     old = state.vars.get(name) or inherited(it, name)

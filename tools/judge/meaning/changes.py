@@ -108,7 +108,7 @@ def _fill(it: Walker, state: State, folder: str, maker: str, taint: Taint = Tain
 
 
 def roots(it: Walker, state: State, folder: str) -> list[str]:
-    """Return the working trees that a command in ``folder`` may change: the nearest parent with ``.git``, or ``folder`` itself."""
+    """Return the working trees that a command in ``folder`` may change: the nearest parent with ``.git``, else ``folder``."""
     found: list[str] = []
     for start in filestate.absolute(it, state, folder):
         root = at = start

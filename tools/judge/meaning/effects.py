@@ -107,7 +107,7 @@ _SURE = Regex(
     r"-(?:[abdflpRrsTvDHLPZ]*(?:[mogSt].*)?|-(?:archive|force|recursive|verbose|preserve|symbolic|relative|mode|owner|group"
     r"|target-directory|no-target-directory|no-dereference|dereference|symbolic-link|link|backup|parents)(?:=.*)?)"
 )
-"""Options that still make cp, mv, ln and install put the file in its place."""
+"""Options that do not keep cp, mv, ln and install from putting the file in its place."""
 
 
 def _removed(it: Walker, state: State, argv: Values) -> None:

@@ -333,7 +333,7 @@ def _marked(it: Walker, state: State, value: Value, sends: bool) -> Value:
 
 
 def lost(it: Walker, text: Value) -> Value:
-    """Record a text that the line reads part by part, without the judge following each part. Return an unknown text in its place."""
+    """Record a text that the line reads part by part, if the parts are not followed. Return an unknown text in its place."""
     if text.text.strip(f"{HOLE} \n"):
         it.found.lists[text.text] = None
     return unknown(text.taint | Taint.FOUND)

@@ -127,7 +127,7 @@ def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[
     if target.text == "-":
         new = state.old_cwds
     elif (not target.known or target.pattern) and (new := _processes(it, state, target.text)):
-        pass  # the folder of any other process
+        pass  # the folder of an unknown process
     elif target.pattern or (target.taint & Taint.FOUND and target.text[:1] != HOLE):
         new = _found_folders(it, state, unglobbed(target) if target.pattern else target)
     elif not target.known:

@@ -88,7 +88,7 @@ def _element(it: Walker, state: State, part: Parameter) -> Value | ManyWords | N
     listed: dict[str, Value] = dict(var.items) if var.items is not None else ({"0": var.value} if var.value is not None else {})
     if star is not None:
         return ManyWords(ordered(var, listed), star)
-    assert part.index is not None  # noqa: S101  # the caller looked
+    assert part.index is not None  # noqa: S101  # the caller checked
     key = index_key(it, state, part.index, var)
     if key is None:
         return any_of([EMPTY, *listed.values()])
@@ -212,7 +212,7 @@ def _unsure(it: Walker, state: State, part: Parameter, value: Value | ManyWords 
 
 
 def _assigned(it: Walker, state: State, part: Parameter, value: Value) -> Value:
-    """Set the variable of ``${name:=value}``, and return its new value, which may be converted to a number or to capitals."""
+    """Set the variable of ``${name:=value}``, and return its new value, which may be converted to a number or to another case."""
     if not _NAME.fullmatch(part.name):
         it.context.doubts.fail(state)
         return value

@@ -57,7 +57,7 @@ class Program:
 def anywhere(words: str, unless: str = "") -> Test:
     """Test for an operand that is one of ``words``, with none of ``unless`` before it.
 
-    For programs whose verb follows any number of nouns (``gcloud sql instances delete x``). Alternatives are separated by blanks.
+    Use it for programs whose verb follows any number of nouns (``gcloud sql instances delete x``). Blanks separate alternatives.
     """
     wanted, read = frozenset(words.split()), frozenset(unless.split())
 

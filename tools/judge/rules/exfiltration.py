@@ -1,4 +1,4 @@
-"""Rules: secrets and files that leave the machine, and services that issue keys."""
+"""Rules: secrets that leave the machine, listening to the network's traffic, and folders that are offered to the network."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _STDIN = frozenset({"-", ".", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 
 
 def _sends_secret(view: ActView) -> bool:
-    """Return whether curl, wget or a similar program sends a secret. It does not send a key that it only uses (``--key``)."""
+    """Return whether curl, wget or a similar program sends a secret. A key that it only uses (``--key``) does not count."""
     if any(_option_sends(view, name, given) for name, given in sent_options(view)):
         return True
     carried = view.act.taint & Taint.SECRET

@@ -123,7 +123,7 @@ class Commands(Conditionals):
                 return Pipeline([Simple([], [], [], self.at(self.pos), self.at(self.pos, True))], negated, timed)
         command = self.command()
         if opened and timed and (negated or not isinstance(command, Simple) or command.assignments):
-            # Bash 5.2 runs the program ``time`` there, other versions don't. Both mean the same only for a plain command.
+            # Bash 5.2 runs the program ``time`` there, other versions don't. Both do the same only for a plain command.
             self.fail(TIME_FIRST)
         if self.blanks() != "|" or text.startswith("||", self.pos):
             return Pipeline([command], negated, timed) if negated or timed else command

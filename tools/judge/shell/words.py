@@ -128,7 +128,7 @@ class Words(Cursor):
             self.fail("unclosed $'...'")
         decoded = decode(match[1])
         if mode.quoted and not decoded.isspace() and not decoded.isalnum():
-            # Bash puts the decoded text there as if it had been written so, and reads it again.
+            # Bash inserts the decoded text as if it had been written there, and parses it again.
             self.fail("$'...' inside ${...} inside double quotes")
         self.pos = match.end()
         return Quoted(decoded)
