@@ -32,8 +32,9 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """Write the file. ``data``: {path, action: created|replaced, bytes, lines, note?}. It writes the judged content to the judged
-    path. A file that is replaced keeps its byte order mark, its encoding, and CRLF at the end of each line.
+    """Write the judged content to the judged path. ``data``: {path, action: created|replaced, bytes, lines, note?}.
+
+    A replaced file keeps a byte order mark with its encoding, and CRLF if all its lines end with it.
 
     The difference from a replaced text is shown to the user, but is not in the result, because the model did not ask to read it.
     """

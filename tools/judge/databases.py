@@ -42,7 +42,7 @@ def _all_read_only(acts: Sequence[Act]) -> bool:
 def at_database(finding: Finding, act: Act, acts: Sequence[Act], home: str) -> Finding | None:
     """Return a finding about the statement ``act``, bound to its database; ``acts`` are all acts of the line.
 
-    None if the client opened the database in a way that makes the statement fail.
+    None if the client opened its database read-only, so that the statement fails.
     """
     clients = [one for one in acts if one.code and (one.start, one.end) == (act.start, act.end)]
     if finding.key.partition("@")[0] in _CHANGES and _all_read_only(acts):

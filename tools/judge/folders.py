@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import posixpath
 
-TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # folders to judge by, no file is made
+TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # compared, not used
 _LEAST_CHOSEN = 6
 """Minimum number of letters chosen by mktemp, so that no other folder's name matches by chance."""
 

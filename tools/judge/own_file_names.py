@@ -1,6 +1,6 @@
 """Names of the files that toolcrib keeps in its own folders: whether a pattern may mean one of them.
 
-A file with any other name is not toolcrib's, so the user is not asked about a search through a home that finds other names only.
+A file with any other name is not toolcrib's, so the user is not asked about a search of a home that can only find other names.
 """
 
 from __future__ import annotations

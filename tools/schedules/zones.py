@@ -17,12 +17,12 @@ _FOLDER = "zoneinfo/"
 
 
 class ScheduleError(InvalidArguments):
-    """An invalid schedule or zone. The text gives the reason."""
+    """An invalid schedule or zone. The message gives the reason."""
 
 
 @functools.lru_cache(maxsize=256)
 def zone_of(name: str) -> ZoneInfo:
-    """Return the zone with an IANA name, such as Europe/Berlin, in any case. Raises ScheduleError for any other."""
+    """Return the zone with an IANA name, such as Europe/Berlin, in upper or lower case. Raises ScheduleError for any other."""
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):

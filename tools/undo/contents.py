@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 def digest_of(data: bytes) -> str:
-    """Return the digest that names a content."""
+    """Return the digest that identifies ``data`` in a store of contents."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -17,7 +17,7 @@ class Contents(Protocol):
     """Store of old contents, by digest."""
 
     async def put(self, digest: str, data: bytes) -> None:
-        """Store a content, or extend the time that it is kept. Raises StoreFailed."""
+        """Store ``data``, or extend the time that it is kept. Raises StoreFailed."""
         ...
 
     async def get(self, digest: str) -> bytes | None:

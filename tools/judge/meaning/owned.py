@@ -1,6 +1,6 @@
 """The session's own files: written by the line or by an earlier call, or downloaded. If a program runs one, it is judged as code.
 
-Files that existed before belong to the project and are accepted.
+Files that existed before the session belong to the project and are accepted.
 """
 
 from __future__ import annotations

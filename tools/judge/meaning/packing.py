@@ -1,6 +1,6 @@
 """Programs that make archives or copy in other ways. Their results keep the taint of the sources.
 
-Without it, a copy of a program would count as a new program.
+Without this taint, a copy of a program would count as a new program.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _begin(now: ShellNow) -> State:
         state.put("PWD", Var(Value(there)))
     state.positional = tuple(map(Value, now.positional))
     variables = now.variables
-    for name in ("IFS", "CDPATH"):  # all others are looked up at their use
+    for name in ("IFS", "CDPATH"):  # all others are looked up when they are used
         if name in variables:
             state.put(name, Var(Value(variables[name])))
     if "POSIXLY_CORRECT" in variables:

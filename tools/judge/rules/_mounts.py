@@ -1,4 +1,4 @@
-"""Parts of the host that options of ``docker run`` and similar commands, split as docker splits them, give to a container."""
+"""Parts of the host that ``docker run`` and similar commands give to a container. Options are split as docker splits them."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def loads(name: str, given: Value) -> bool:
     if name in _EDITORS:
         return not plain_editor(text) and text != HOLE and bool(text)
     if name in _LOADERS and text == HOLE and given.taint & Taint.OUTSIDE:
-        return False  # it restores or passes on a value of the person's own environment
+        return False  # it restores or passes on a value of the user's own environment
     if name in _LOADERS:
         harmless = _HARMLESS.get(name)
         return bool(text) and (harmless is None or harmless.fullmatch(text) is None)

@@ -80,9 +80,10 @@ def _forced(view: ActView) -> str:
 
 
 def _may_drop_commits(view: ActView, looks: Looks) -> bool:
-    """Return whether the moved branch may lose commits: a row's ``seen``.
+    """Return whether the moved branch may lose commits: a row's ``seen``. True if git's folder can't be read.
 
-    False if that branch does not exist yet, or if another branch has its last commit.
+    False if that branch does not exist yet, or if its last commit is also that of the branch at the new start, of the current
+    branch, main or master, or of the branch's copy from ``origin``.
     """
     name, _, start = _forced(view).partition(" ")
     where = folders(view)

@@ -18,8 +18,8 @@ _SLACK = 0.02
 class BackgroundWriters:
     """Finds the commands that left a process running in a folder.
 
-    A process belongs to the call during which it started. A child of such a process does not count itself. Only processes with
-    a session's mark count, and not the persistent shell.
+    A process belongs to the call during which it started. A child of such a process is not counted separately. Only processes
+    with a session's mark count, and not the persistent shell.
     """
 
     def __init__(self, root: str) -> None:
@@ -45,7 +45,7 @@ class BackgroundWriters:
     def _facts(self, pid: int) -> tuple[int, float] | None:
         """Return the parent and start time of a session's process whose working folder is in the project, None for others."""
         try:
-            folder = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - the path may not exist outside the sandbox
+            folder = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - compared as a string
             if folder != self._root and not folder.startswith(f"{self._root}/"):
                 return None
             fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
