@@ -1,4 +1,4 @@
-"""Effects of findings: how far the harm of a finding reaches, so whether a sandbox or a snapshot can contain it.
+"""Effects of findings: how far the harm reaches, which decides whether a sandbox or a snapshot can contain it.
 
 The effect follows from the finding's key. A key names a kind of harm, and nearly every kind reaches equally far with all
 programs; a row of the rules that reaches less far or farther names its own effect. An unlisted key counts as ``outside``, so the

@@ -11,8 +11,8 @@ from toolcrib.contract.dataclass import dataclass
 class Installed:
     """Paths of the installed toolcrib.
 
-    ``closed``: absolute folders and files, each as named and as real path. ``checkout``: the working folder of toolcrib's own
-    sources if it runs from one, otherwise "". ``programs``: the folders with the programs of its interpreter, including pip.
+    ``closed``: absolute folders and files, each as named and as real path. ``checkout``: the folder of the checkout that
+    toolcrib runs from, "" if it runs from an installation. ``programs``: the folders with the programs of its interpreter, including pip.
     ``path``: PATH when toolcrib started. ``sessions``: names of its own multiplexer session and of the windows there;
     ``*`` if they are unknown.
     """

@@ -38,7 +38,7 @@ class Lexicon:
     plain: str = "'"
     regexes: bool = False
     percent: bool = False
-    """ruby's %x() %w() %q() %Q()."""
+    """True if ``%x() %w() %q() %Q()`` are quotes, as in ruby."""
     perl_quotes: bool = False
     heredocs: bool = False
 

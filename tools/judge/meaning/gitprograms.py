@@ -1,6 +1,6 @@
 """Programs that git runs because of files or words of a call: helpers on PATH, hooks, settings in included files.
 
-Only the session's own files count: existing files are the project's.
+Only the session's own files count; files that existed before the session belong to the project.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MOST = 20
 
 
 def run_by(it: Walker, state: State, argv: Values, at: int, tops: Callable[[], Sequence[str]]) -> list[Inner]:
-    """Return the programs that git runs besides its subcommand at ``at``; ``tops`` finds its repositories."""
+    """Return the programs that git runs besides its subcommand at ``at``; ``tops`` returns its working trees."""
     sub, rest = argv[at].text, argv[at + 1 :]
     found: list[Inner] = []
     if sub in _CONNECTS:

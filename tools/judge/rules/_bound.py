@@ -69,7 +69,7 @@ def _config_of(folder: str, looks: Looks) -> str | None:
     above = [folder]
     while above[-1] != "/" and len(above) < _MOST_ABOVE:
         above.append(posixpath.dirname(above[-1]))
-    seen = [(one, looks.inspect_path(posixpath.join(one, ".git"))) for one in above]  # all of them: one read then gets everything
+    seen = [(one, looks.inspect_path(posixpath.join(one, ".git"))) for one in above]  # all: one reading then fetches them
     for at, one in seen:
         if one.kind == "dir":
             return posixpath.join(at, ".git/config")

@@ -82,7 +82,7 @@ _PRINTS_SECRET = Regex(
     r"|secret-tool lookup|git credential fill|security find-",
     re.IGNORECASE,
 )
-"""Commands that print a key or a password. The pattern has the program's name: other programs use the same words otherwise."""
+"""Commands that print a key or a password. It includes the program's name, because the words mean other things elsewhere."""
 _SENDERS = frozenset(
     [
         "nc",

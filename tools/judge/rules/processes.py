@@ -41,7 +41,7 @@ def _pids(view: ActView) -> list[str]:
 
 
 _EXPLICIT = Regex(r"[2-9]|\d{2,}|-f|--force|-v|--verbose")
-"""Words of an ``fkill`` command that kills processes by their numbers."""
+"""Words of an ``fkill`` command that kills processes by their ids."""
 _LISTS = opt("-l -L --list --table") | word("-0|-s0|-SIGNULL")
 
 

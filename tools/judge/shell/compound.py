@@ -153,7 +153,7 @@ class Parser(Commands):
             self.newlines()
             if self.at_word("in"):
                 if char == "\n" and self.seen_case:
-                    self.fail("a newline before in, in a loop after case")  # bash 5.2 parses this wrong
+                    self.fail("a newline before in, in a loop after case")  # bash 5.2 misparses such a loop
                 self.pos += 2
                 words = self.for_list()
         return For(name, words, self.loop_body(), select)
@@ -168,7 +168,7 @@ class Parser(Commands):
         return words
 
     def no_descriptor(self) -> None:
-        """Refuse a redirect here, because bash allows none, and does not read ``2>`` as the word 2 and ``>`` either."""
+        """Refuse a redirect here, as bash does. Bash reads the 2 of ``2>`` as a descriptor, not as a word."""
         if self.text[self.pos : self.pos + 1] in ("<", ">"):
             self.unexpected()
 
@@ -264,7 +264,7 @@ class Parser(Commands):
         if not isinstance(command, Simple):
             self.unexpected()
         if not command.assignments and len(command.words) > 1 and isinstance(second := command.words[1], Word):
-            # Reserved words count as such after what may be the coprocess's name.
+            # The first word may be the coprocess's name, and bash recognises a reserved word after a name.
             text = static(second)
             if text in self.no_compound or text in self.compounds:
                 self.fail("a reserved word after coproc and a word", start)
