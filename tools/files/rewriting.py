@@ -8,8 +8,8 @@ from toolcrib.contract.environment import Environment, ReplacesFiles
 async def rewrite(
     environment: Environment, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
 ) -> str:
-    """Write a file, and create missing parent folders. Return a message for the model and the user that names properties of the
-    old file was lost, such as its ACL; "" if nothing was lost, or if the environment does not report losses.
+    """Write a file, and create missing parent folders. Return a message for the model and the user that names the lost
+    properties of the old file, such as its ACL; "" if nothing was lost, or if the environment does not report losses.
 
     ``mtime_ns``: the modification time to set, if the environment can. Raises like ``Environment.write_file``.
     """

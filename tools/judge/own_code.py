@@ -12,7 +12,7 @@ class Installed:
     """Paths of the installed toolcrib.
 
     ``closed``: absolute folders and files, each as named and as real path. ``checkout``: the folder of the checkout that
-    toolcrib runs from, "" if it runs from an installation. ``programs``: the folders with the programs of its interpreter, including pip.
+    toolcrib runs from, "" if it runs from an installation. ``programs``: the folders with its interpreter's programs and pip.
     ``path``: PATH when toolcrib started. ``sessions``: names of its own multiplexer session and of the windows there;
     ``*`` if they are unknown.
     """

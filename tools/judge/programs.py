@@ -349,7 +349,7 @@ SAME: Mapping[str, str] = {
     "gxargs": "xargs",
     "ash": "sh",
 }
-"""Programs that have the same options as another: names in ``OPTIONS`` by their names."""
+"""Programs with the same options as another one: the other's name in ``OPTIONS``, by the program's name."""
 
 VARIABLES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("tar", "gtar"), ("TAR_OPTIONS",)),

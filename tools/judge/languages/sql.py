@@ -75,7 +75,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
 
 
 def _statements(tell: Tell, source: str, taint: Taint) -> list[list[Part]]:
-    """Return the statements between ``;``, without comments. Commands of the clients, one on a line, are reported at once."""
+    """Return the statements between ``;``, without comments. Commands of the clients, one per line, are reported at once."""
     found: list[list[Part]] = [[]]
     at, count = 0, 0
     while at < len(source):
