@@ -12,11 +12,8 @@ DEVICE = Regex(
 )
 """Words that name a disk, a partition, or another storage device."""
 _DISK = Test(lambda view: any(map(DEVICE.fullmatch, view.said)))
-
-
-def _short_only(letters: str) -> Test:
-    """Test for a cluster of options that has only these ``letters``; with them the program only prints."""
-    return word(rf"-[{letters}]+")
+_ZFS_DRY = word(r"-v*n[nv]*")
+"""Test for ``-n``, alone or together with ``-v``: zfs then only prints what it would do."""
 
 
 RULES = (
@@ -204,13 +201,10 @@ RULES = (
         "device.volumes",
         "ask",
         "zfs",
-        (
-            sub("destroy|rollback|unmount|umount|unload-key|change-key|rename|inherit|promote|receive|recv|upgrade")
-            & ~_short_only("nv")
-        )
+        (sub("destroy|rollback|unmount|umount|unload-key|change-key|rename|inherit|promote|receive|recv|upgrade") & ~_ZFS_DRY)
         & ~(sub("unmount|umount|rename|inherit|promote|upgrade") & ~opt("-a")),
         "destroys datasets or snapshots, or rolls them back",
-        yes=("zfs destroy tank/home@daily", "zfs rollback -r tank@a", "zfs receive -F tank/x"),
+        yes=("zfs destroy tank/home@daily", "zfs destroy -v tank@a", "zfs rollback -r tank@a", "zfs receive -F tank/x"),
         no=("zfs list", "zfs destroy -nv tank@a", "zfs snapshot tank@a"),
         at=lambda view: view.operands()[-1].text if count(2)(view) else "",
     ),
