@@ -16,5 +16,5 @@ class Budget:
     """Limit of nesting in the text and of calls (functions, sourced files, ``bash -c``) within calls."""
     steps: int = 10_000
     alternatives: int = 16
-    """Number of different states that are followed at once; more are merged into unknown."""
+    """The most states that are followed at once. If there are more, they are merged, and what differs is unknown."""
     cpu_seconds: float = 1.0

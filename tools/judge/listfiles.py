@@ -1,4 +1,4 @@
-"""Lists of files that programs read from a file or their input: ``tar -T list``, ``rsync --files-from=-``, ``cpio``."""
+"""Lists of paths that programs read from a file or from their input: ``tar -T list``, ``rsync --files-from=-``, ``cpio``."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _COMMANDS_IN = Regex(r"\$\(|`|[<>]\(")
 
 
 _LOGICAL = frozenset({"cd", "pushd", "popd"})
-"""Commands that read ``..`` in their argument by name: ``link/..`` is the folder that the link is in."""
+"""Commands that resolve ``..`` in their argument by name: ``link/..`` is the folder that contains the link."""
 
 
 def asks_for_last(text: str) -> bool:

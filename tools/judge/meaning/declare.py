@@ -81,7 +81,7 @@ def declare(call: BuiltinCall) -> list[State]:
         return call.end(1)
     local = name == "local" or (name in ("declare", "typeset") and "g" not in flags and bool(state.frames))
     for value in rest:
-        if isinstance(value, Elastic):  # the result of braces is split, so another word may follow the unknown part
+        if isinstance(value, Elastic):  # bash splits an unquoted unknown part, so what follows it may be another word
             value = value._replace(text=value.text.partition(HOLE)[0] + HOLE)
         _calculated(it, state, value, flags)
         _declared(it, state, value, flags, minus, compounds, local=local)
@@ -105,7 +105,7 @@ def _flags(name: str, words: Sequence[Value]) -> tuple[str, str, list[Value]]:
 
 
 def _calculated(it: Walker, state: State, value: Value, flags: str) -> None:
-    """Follow the commands in a subscript: of the declared element, and of one that a reference names."""
+    """Follow the commands in the subscript of the declared element, or of the element that a name reference refers to."""
     match = _NAMED.match(value.text)
     name = match[1] if match is not None else value.text
     var = state.vars.get(name)

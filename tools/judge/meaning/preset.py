@@ -15,7 +15,7 @@ Values = Sequence[Value]
 
 
 def extended(it: Walker, state: State, name: str, argv: Values) -> Values:
-    """Return ``argv`` with the options that are in variables. Commands in variables are recorded on a copy of ``state``."""
+    """Return ``argv`` with the options that variables add. Follow the commands in variables, each with a copy of ``state``."""
     if name in COMMAND_VARIABLES:
         for command in given(it, state, COMMAND_VARIABLES[name]):
             _run(it, state, name, command)

@@ -18,7 +18,7 @@ _WIDTH_DIGITS = 4
 
 
 def unescaped(text: str, *, echo: bool = False) -> tuple[str, bool]:
-    """Replace the backslash escapes of a text. The result's second part is True if ``\\c`` ended the text."""
+    """Return the text with its backslash escapes replaced, and whether ``\\c`` ended it."""
     stop = re.search(r"(?<!\\)(?:\\\\)*\\c", text)
     if stop is not None:
         text = text[: stop.end() - 2]
@@ -108,7 +108,7 @@ def _directive(match: re.Match[str], rest: list[Value]) -> tuple[str, bool]:
         spec = spec.replace("*", width if width.lstrip("-").isdigit() else "", 1)
     argument = rest.pop(0).text if rest else ""
     if any(len(number) > _WIDTH_DIGITS for number in re.findall(r"\d+", spec)):
-        return HOLE, False  # padding without end
+        return HOLE, False  # the padding would be too long
     if HOLE in argument:
         return (HOLE if letter not in "sb" or spec != "%" else argument), False
     if letter == "b":

@@ -46,8 +46,8 @@ WRAPPERS = Table[tuple[Wrapper, ...]]("WRAPPERS", "wrappers")
 SPECIALS = Table[Callable[[_Values, Value | None], list[Inner]]](
     "SPECIALS", "specials", "feeding", "containers", "multiplexers", "logins", "launching"
 )
-"""Programs that run others. A row is a function of arguments and standard input that returns the inner commands. Used in addition
-to WRAPPERS.
+"""Programs that run others. A row is a function of arguments and standard input that returns the inner commands. They are used
+in addition to WRAPPERS.
 """
 RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]](
     "RECIPES", "recipes", "gitaliases", "debuggers", "images", "configured", "launching"
@@ -64,7 +64,7 @@ EFFECTS = Table[Callable[[Walker, State, _Values], None]]("EFFECTS", "effects", 
 
 
 CHANGES = Table[Callable[[Walker, State, _Values], None]]("CHANGES", "changes", "images")
-"""Programs that change files in unknown ways. The files that they may have changed are unsure after them."""
+"""Programs that change files in unknown ways. These files count as unknown afterwards."""
 
 
 @functools.lru_cache(maxsize=1_024)

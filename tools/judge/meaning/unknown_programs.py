@@ -23,13 +23,13 @@ SPARE = names(
     "tsc tsx type typos uniq unix2dos unset unzip upx vulture wait watch wc wget which xargs xclip xdg-open xmllint xxd "
     "yamlfmt yamllint yapf zed zig zip zsh"
 )
-"""Programs that keep the files in their arguments unchanged or change only their form, and programs whose effects other modules
+"""Programs that leave the files in their arguments unchanged or only reformat them, and programs whose effects other modules
 find.
 """
 
 
 def unknown_program(it: Walker, path: str) -> str:
-    """Return the first unknown program so far that had the file ``path`` as argument and therefore may have changed it."""
+    """Return the first unknown program with the file ``path`` as an argument, which may have changed it; "" if there is none."""
     last = path.rpartition("/")[2]
     for act in it.found.acts.values():
         name = act.name.rpartition("/")[2]

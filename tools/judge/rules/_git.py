@@ -1,4 +1,4 @@
-"""Common parts of rows about git."""
+"""Common parts of the rules about git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules: commands that delete, of programs that have no rows of their own and look like clients of a service or database."""
+"""Rules: deletions by programs that have no rows of their own and look like clients of a service or database."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OTHER_VERBS = names("get list ls show describe create add search find logs help
 
 @functools.lru_cache(maxsize=512)
 def _is_stranger(name: str) -> bool:
-    """Return whether no row and no table has the program. False for a path: the judge reads a script of the project."""
+    """Return whether no row and no table has the program. False for a path, because the judge reads that file's code."""
     if not name or "/" in name or HOLE in name or name[0] == "@" or path_of(name):
         return False
     return unlisted.is_known(name) is False and all(other not in filed() for other in family(name))

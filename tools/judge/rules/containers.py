@@ -20,7 +20,7 @@ docker = Program(
 lxc = Program("--project --remote")
 _ALL = opt("-a --all")
 _HELP = word("--help")
-"""Test for ``--help``. Use it only for subcommands that no command of another program may follow, as after ``run``."""
+"""Test for ``--help``. Not to be used for ``run``, after which it may be an option of another program."""
 
 _GIVES_HOST = Test(lambda view: bool(host_given(view)))
 

@@ -20,7 +20,7 @@ def _targets(view: ActView) -> Sequence[Value]:
 
 
 def _world_writable(view: ActView) -> bool:
-    """Return whether the mode lets all users write, removes rights of the owner, or is unknown."""
+    """Return whether the mode lets all users write, takes rights from the owner, or is unknown."""
     given = view.operands()
     mode = given[0].text if given else ""
     if re.fullmatch(r"[0-7]{3,5}", mode):

@@ -1,4 +1,4 @@
-"""Rules: programs that start by themselves later. Files with this effect are judged by their paths (tools/judge/paths.py)."""
+"""Rules: commands that make programs start automatically later. Files that do this have rules in tools/judge/path_rules.py."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from tools.judge.meaning.value import names
 from tools.judge.table import ActView, Test, opt, rule, word
 
 _LOOKS = Regex(r"(?:Get|List|Introspect|Ping|Name|Has|Is|Read|Lookup|Search|Find|Query|Describe|Can|Show)\w*|Peer")
-"""Members that only return information, by their usual names."""
+"""Usual names of D-Bus members that only return information."""
 _VALUED = names("-d --dest -o --object-path -m --method -t --timeout -H --host -M --machine --address --type --reply-timeout")
 _TELLS = names("list status monitor capture tree introspect get-property wait help")
 """Commands of busctl that call nothing."""

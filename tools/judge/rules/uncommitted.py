@@ -1,4 +1,4 @@
-"""Rules: git commands that discard uncommitted work. A rule asks unless a look at the working tree found no such work."""
+"""Rules: git commands that discard uncommitted work. A rule with ``seen`` asks unless the working tree has none."""
 
 from __future__ import annotations
 

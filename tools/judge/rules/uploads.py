@@ -14,7 +14,7 @@ _LOGGED = frozenset({"-f", "--file"})
 
 
 def _out_to_cloud(view: ActView) -> bool:
-    """Return whether a local secret comes before a location in the cloud among the words, or is fed to a word ``-``."""
+    """Return whether a secret file is copied to the cloud, or the operand ``-`` stands for a secret from standard input."""
     given = view.operands()
     cloud = [place for place, value in enumerate(given) if re.match(r"\w+://|https:|\w+/", value.text)]
     local = [place for place, value in enumerate(given) if SECRET_PATH.search(value.text) and not re.match(r"\w+://", value.text)]
@@ -28,7 +28,7 @@ _URL = Regex(r"(?:-{0,2}[\w-]+=)?\w+://")
 
 
 def _in_address(view: ActView) -> bool:
-    """Return whether a secret is part of a requested address; a secret for the login does not count."""
+    """Return whether a requested address contains a secret outside of its login part (``user:password@``)."""
     return any(
         (HOLE in _LOGIN.sub("", given.text) or SECRET_PATH.search(given.shown))
         and (given.taint & Taint.SECRET or names_secret(given._replace(text="")))

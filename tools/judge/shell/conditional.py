@@ -16,7 +16,7 @@ class Conditionals(Assignments):
     __slots__ = ()
 
     def conditional(self) -> Conditional:
-        """Read from ``[[`` to ``]]``. Nested parentheses are only counted, without recursion, and the tree is flat."""
+        """Read from ``[[`` to ``]]``. Nested parentheses are counted, without recursion; the result is a flat list."""
         words: list[Word] = []
         self.pos += 2
         nest = 0

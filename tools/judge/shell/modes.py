@@ -1,4 +1,4 @@
-"""Contexts of the parser: the characters that end each one, and the special ones in it."""
+"""Contexts of the parser. Each has its own ending characters and special characters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Mode:
     single: bool = True
     """True if ``'...'`` quotes; otherwise ``'`` is literal."""
     processes: bool = True
-    """True if ``<(...)`` runs commands; if that is unclear, it is refused."""
+    """True if ``<(...)`` is a process substitution; otherwise the parser refuses it."""
     globs: bool = False
     """True if ``@(...)`` and similar forms are patterns."""
 
