@@ -179,7 +179,7 @@ class Looks:
         return self._elsewhere
 
     def are_changed(self, endings: tuple[str, ...]) -> bool:
-        """Return whether the line may change files with these endings, because it names one."""
+        """Return whether the line may change files with these endings, because it names such a file."""
         named = (one.text for act in self._acts for one in (*act.argv[1:], *(target.path for target in act.redirects)))
         return any(text.endswith(endings) for text in named)
 

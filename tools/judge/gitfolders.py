@@ -24,7 +24,7 @@ HOOKS = frozenset(
     " post-rewrite pre-applypatch pre-auto-gc pre-commit pre-merge-commit pre-push pre-rebase prepare-commit-msg"
     " reference-transaction sendemail-validate".split()
 )
-"""Hooks that commands in a repository run."""
+"""Hooks that git commands run in a working tree."""
 _HOOKS = HOOKS | frozenset(
     "p4-changelist p4-post-changelist p4-pre-submit p4-prepare-changelist post-receive post-update pre-receive proc-receive"
     " push-to-checkout update".split()

@@ -72,7 +72,7 @@ def remaining(findings: Sequence[Finding], layers: Layers) -> list[Finding]:
 def handling(finding: Finding, layers: Layers, home: str = "") -> Handling:
     """Return how a finding of a call in these layers is handled. ``home`` is shown as ``~`` to users.
 
-    With the network ``hosts`` the user is asked about all remote findings, because an allowed host would receive the command's
+    If the network is ``hosts``, the user is asked about all remote findings, because an allowed host would receive the command's
     data. A host that is not allowed yet has its own finding, ``net.host@HOST``; a fetch from it has no other remote finding.
     """
     if finding.level == "block":

@@ -53,7 +53,7 @@ _ROOT_NAMES = (
     *("bin boot dev efi etc home lib lib64 media mnt opt proc root run sbin srv sys usr var Users System Library").split(),
 )
 _GLOB = Regex(r"[*?\[{]")
-"""The first character of a shell pattern that is not literal."""
+"""A character with a special meaning in shell patterns."""
 _WHOLE = Regex(r"(?:\*+|\.\*|\*\.\*|\.\[!\.\]\*|\.\[\^\.\]\*|\.\?\?\*|\.\[a-zA-Z0-9\]\*|\{[*.,!?\[\]]+\}|\[!\.\]\*|\?\*)")
 """Patterns that stand for (nearly) the whole content of a folder."""
 

@@ -23,7 +23,7 @@ _ALWAYS = frozenset({"mv", "shred", "tar", "gtar", "bsdtar", "rg", "ag", "ack", 
 TAKES = _WITH_OPTION | _ALWAYS
 """Commands that read or change a folder with all its contents: always, or with an option such as ``-r``."""
 _SHOW_NAMES = frozenset({"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd"})
-"""Commands that print names, not contents. Their patterns still count: the next command of the pipe may read those files."""
+"""Commands that print names, not contents. Their patterns still count: the next command may read the named files."""
 
 
 def takes_folders(act: Act) -> bool:

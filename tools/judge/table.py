@@ -270,9 +270,9 @@ class Rule:
     ``names``: the commands that the row applies to (families: ``mkfs`` covers ``mkfs.ext4``, ``python`` covers ``python3.12``).
     ``paths`` returns the arguments that are paths, which a grant must cover. ``roots``: if one of these paths is a system root or
     a home, the finding is a block and its key gets ``-root``. ``dry``: whether DRY makes the command harmless. ``seen`` is called
-    last, and may look at files: False if their state makes the command harmless. ``bound`` returns the settings that a grant
-    depends on, given the home; None if they are unknown, and then no grant covers the finding. ``effect`` replaces the effect of
-    ``key``.
+    last, may look at files, and returns False if their state makes the command harmless. ``bound`` returns the settings that a
+    grant depends on, given the home; None if they are unknown, and then no grant covers the finding. ``effect`` replaces the
+    effect of ``key``.
     """
 
     key: str

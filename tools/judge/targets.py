@@ -119,7 +119,7 @@ class Targets:
         return not self._is_project(start.rstrip("/"), own)
 
     def _is_project(self, top: str, own: str) -> bool:
-        """Return whether a walk begins at the top of a git repository that contains ``own``, such as a virtual environment."""
+        """Return whether a walk begins at the top of a git repository that contains ``own``, as a virtual environment may be."""
         return top not in ("", self._home) and under(own, top) and self._inspect(f"{top}/.git").kind != "missing"
 
 

@@ -16,7 +16,7 @@ _MAX_ROUNDS = 48
 _FEW_ROUNDS = 3
 """Limit of iterations if their number is unknown."""
 _LEFT_OPEN = 3
-"""Limit of states after such a loop: one without an iteration, one after an iteration, and all others."""
+"""Limit of states after a ``while`` or similar loop: one without an iteration, one after one iteration, one for all others."""
 _FEW_WITHIN = 2
 """Limit of iterations in a nested loop. It is lower, because the iterations of nested loops multiply."""
 _MAX_SAME_CALL = 8

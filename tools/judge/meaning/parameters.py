@@ -288,7 +288,7 @@ def _span(size: int, start: int, length: int | bool | None) -> slice:
 
 
 def _bounds(it: Walker, state: State, word: Word | None) -> tuple[int | None, int | bool | None]:
-    """Return offset and length. A length of None means up to the end, False means unknown."""
+    """Return the offset, None if unknown, and the length: None for everything up to the end, False if unknown."""
     text = it.single(state, word) if word is not None else EMPTY
     if not text.known:
         return None, None

@@ -1,7 +1,7 @@
 """Code that a script runs several times, in a loop or in several of its branches, is read once.
 
 The calls that its reader made are repeated as long as the files that the reader looked at are unchanged. If one has changed, the
-code is read again from there.
+code is read again; the calls up to that file were repeated already, and are not made a second time.
 """
 
 from __future__ import annotations

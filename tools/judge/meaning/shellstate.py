@@ -53,7 +53,7 @@ class Body(NamedTuple):
     command: Command
     text: str
     parsed: tuple[int, int] = (-1, -1)
-    """The number of the text and of the line read last when the function was defined."""
+    """The number of the text that defined the function, and of the last line that the shell had read then."""
 
 
 UNDEFINED = Body(Group(Script([])), "")

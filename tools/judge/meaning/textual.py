@@ -40,7 +40,7 @@ def _connecting(argv: Values, options: Sequence[GivenOption]) -> list[Inner]:
 
 
 def copying(argv: Values, stdin: Value | None) -> list[Inner]:
-    """Return the programs that scp and sftp use as ssh."""
+    """Return the programs that scp and sftp start in place of ssh."""
     name = argv[0].text.rpartition("/")[2]
     options = read([value.text for value in argv], name).options
     wanted = ("-S", "-D") if name == "sftp" else ("-S",)

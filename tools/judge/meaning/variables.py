@@ -33,7 +33,7 @@ _GUESSED = {
     "OPTIND": "1",
     "OSTYPE": "linux-gnu",
 }
-"""Variables that nearly every shell has at its start."""
+"""Likely values of variables that nearly every shell has at its start."""
 
 
 def home(it: Walker, state: State) -> str:

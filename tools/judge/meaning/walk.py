@@ -127,7 +127,7 @@ class Doubts:
     """Uncertain and failed expansions in the command that is being expanded."""
 
     choice: int = -1
-    """Outcome of uncertain expansions in this pass over the command: -1 unknown, 0 as if set, 1 as if not, 2 unknown again."""
+    """How this pass over the command treats variables that may be unset: 0 as set, 1 as unset, otherwise as unknown."""
     substituted: int | None = 0
     """The status of the last ``$(...)``."""
     names: set[object] = field(default_factory=set)

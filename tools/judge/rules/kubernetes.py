@@ -159,7 +159,7 @@ RULES = (
         _KUBECTL,
         (kubectl("run|create|set|patch", _PRIVILEGED) | kubectl("debug", operand(r"nodes?/.*") | text(r"--profile[= ]sysadmin")))
         & ~_HARMLESS,
-        "gives a container access to a node's host",
+        "gives a container access to the node that it runs on",
         yes=(
             "kubectl run x --image=alpine --privileged",
             "kubectl debug node/n1 -it --image=alpine",

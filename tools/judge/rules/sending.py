@@ -58,7 +58,7 @@ def _names_file(name: str, body: str) -> bool:
 def _sends(view: ActView) -> bool:
     """Return whether curl or wget sends a file, or a body that is unknown or long.
 
-    A file of the project does not count if the request has a login whose key is not in the command, but in a variable.
+    A file of the project does not count if the request logs in with a key that is in a variable, not in the command.
     """
     given = list(sent_options(view))
     logged_in = any(is_login(name, one) and HOLE in one.text for name, one in given)

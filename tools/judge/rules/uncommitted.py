@@ -60,7 +60,7 @@ RULES = (
             "git checkout -b hotfix origin/main",
             "git checkout --track origin/topic",
             "git checkout main",
-            "git checkout README.md",  # a branch: the test has no such file
+            "git checkout README.md",  # a branch: the test's folder has no such file
             "git checkout main --",
             "git checkout -q -",
             "git checkout -p .",
