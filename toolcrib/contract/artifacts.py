@@ -64,5 +64,5 @@ class ArtifactStore(Protocol):
         ...
 
     async def share(self, session_id: str, other: str) -> None:
-        """Make ``other`` refer to all artifacts of the session, because the messages it took over name them."""
+        """Make ``other`` refer to all artifacts of the session, because ``other`` took over messages that name them."""
         ...

@@ -79,8 +79,8 @@ class Inbound:
     mentions our account or answers one of our messages; it has no effect outside of groups. ``is_bot``: a program wrote it.
     ``at`` is in Unix seconds, or 0 if the platform does not report it.
 
-    ``locked`` says why the sender's messages can't decide anything, and how to change that. It is "" if they can,
-    because the platform vouches for the person who sent them, not only for the account.
+    ``locked`` says why the sender's messages can't approve calls or change the session, and how to change that. It is "" if they
+    can, because the platform vouches for the person who sent them, not only for the account.
     """
 
     chat: Chat
@@ -100,8 +100,8 @@ class Inbound:
 
 @dataclass(frozen=True, slots=True)
 class Press:
-    """A user pressed a button, or gave the reaction that represents it. ``message_id`` is the message that has the button,
-    ``press_id`` the platform's id of the press (equal ids mean the same press), ``user`` the user who pressed.
+    """A user pressed a button, or gave the reaction that represents it. ``message_id`` is the id of the message that has the
+    button, ``press_id`` the platform's id of the press (equal ids mean the same press), ``user`` the user who pressed.
 
     ``key`` is the ``Outbound.key`` of that message, if the platform's button returns it. The button should return it if the
     platform may show a message twice, because the gateway knows the id of only one copy. The gateway uses ``key`` only to find
@@ -219,7 +219,8 @@ class Host(Protocol):
     """Access of a platform to the gateway. Its methods may be called concurrently, for any number of chats."""
 
     async def receive(self, message: Inbound) -> Literal["kept", "known", "refused", "limited"]:
-        """Take a message, and return when it is stored, before it is answered. Then acknowledge it to the platform's server.
+        """Take a message, and return as soon as it is stored, before it is answered. The platform then acknowledges the message
+        to its server.
 
         ``kept``: it is stored; also returned for a valid pairing code. ``known``: it arrived before. ``refused``: this user may
         not speak here. ``limited``: the user sent more than allowed within an hour, and is informed. A refused or limited
@@ -234,8 +235,8 @@ class Host(Protocol):
         ...
 
     async def listens(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
-        """Return whether a user may speak in a chat. Ask before the platform itself answers or stores something, such as a notice
-        that it can't read a message. A user who may not is refused as by ``receive``. Raises StoreFailed.
+        """Return whether a user may speak in a chat. A platform calls this before it answers or stores something itself, such as
+        a notice that it can't read a message. A user who may not speak is refused as by ``receive``. Raises StoreFailed.
         """
         ...
 
@@ -306,8 +307,8 @@ class Platform(Protocol):
         ...
 
     async def connect(self) -> str:
-        """Log in without receiving anything yet, and return the account's id, because two gateways must not use one account.
-        Raises any error, and ConfigError if a setting must be changed.
+        """Log in without receiving anything yet, and return the account's id. The gateway needs the id to make sure that no other
+        gateway uses the account. Raises any error, and ConfigError if a setting must be changed.
         """
         ...
 
@@ -351,7 +352,7 @@ class ShowsTyping(Protocol):
 
 @runtime_checkable
 class ShowsCalls(Protocol):
-    """A platform that can show the calls of a run while it works."""
+    """A platform that can show the calls of a run while they are made."""
 
     async def calling(self, chat: Chat, line: str) -> None:
         """Show a line about a call that begins: the tool and its arguments, cut short. Exceptions are ignored."""

@@ -181,7 +181,9 @@ class ToolCallContext:
     resume_input: Json
     """The answer's payload in resume mode ``pass_to_tool``, else None."""
     effects: Sequence[Effect]
-    """The effects that the tool announced, resolved once: gates judge them, and the handler acts on them."""
+    """The effects that the tool declared for this call. They are computed once: gates judge them, and the handler acts on
+    them.
+    """
     notice: str
     """A gate's notice about a call that it allowed, "" if none. ``terminal`` adds it to its result."""
     snapshot: StateSnapshot
@@ -257,15 +259,15 @@ class ToolCallContext:
         return self._scope.spill_dir
 
     async def keep_file(self, path: Path) -> str:
-        """Keep a file of the spill folder, without secrets, as long as the session. Return the name under which read_file and
-        search_files find it. If the session keeps no artifacts, or the file is larger than 64 MiB, the file stays as it is and
-        the name is its path.
+        """Keep a copy of a file in the spill folder, without secrets, as long as the session exists. Return the name under which
+        read_file and search_files find it. If the session keeps no artifacts, or the file is larger than 64 MiB, the file stays
+        as it is and the name is its path.
         """
         return await self._scope.keep_file(path)
 
     async def artifact(self, name: str) -> Path:
-        """Return a file on this machine with the content that ``keep_file`` stored under that name, in this or another process,
-        or with a result that was clipped. Raises NotFound and StoreFailed.
+        """Return the path of a file on this machine with the content of the artifact of that name: a file that ``keep_file``
+        kept, in this or another process, or the whole text of a result that was clipped. Raises NotFound and StoreFailed.
         """
         return await self._scope.artifact(name)
 
@@ -322,8 +324,8 @@ class ToolCallContext:
         return _DONE
 
     def report_progress(self, status: ProgressStatus, message: str | None = None, progress: float | None = None) -> _Done:
-        """Report the progress, ``progress`` from 0 to 1, or None if it is unknown (002-17). A tool may call this as often as it
-        likes: screens show the newest report. An unknown status counts as RUNNING.
+        """Report the progress. ``progress`` is from 0 to 1, or None if it is unknown (002-17). A tool may call this as often as
+        it likes: screens show the newest report. An unknown status counts as RUNNING.
         """
         if self._scope.activity_sink is None:
             return _DONE
@@ -345,12 +347,12 @@ def mint_context(call: ToolCall, scope: ScopeView) -> ToolCallContext:
 
 
 def own_state(ctx: ToolCallContext) -> Mapping[str, Json]:
-    """Return the values of the call's own keys."""
+    """Return the state of scope ``call``, by key."""
     return ctx._own_state
 
 
 def give_own_state(ctx: ToolCallContext, values: Mapping[str, Json]) -> None:
-    """Set the values of the call's own keys. For the dispatcher."""
+    """Set the state of scope ``call``, by key. For the dispatcher."""
     ctx._own_state = values
 
 

@@ -15,8 +15,8 @@ its history.
 """
 CronRunState: TypeAlias = Literal["running", "done", "failed", "refused", "skipped", "lost"]
 """running: in progress, or parked; done: answered; failed: ended by an error; refused: not started, because its
-creator may not run it; skipped: not started, by setting or because the previous run was still in progress; lost: its
-outcome is unknown.
+creator may not run it; skipped: not started, because the job skips due times that it missed, or because the previous run
+was still in progress; lost: its outcome is unknown.
 """
 
 
@@ -43,7 +43,7 @@ class CronJob:
 class CronRun:
     """A due time of a job, and its outcome. ``session_id`` is the session it runs in, the same in every process that might start
     it. ``platform``: where to deliver the result, "" for nowhere; ``is_told``: the result was delivered. Times are Unix seconds;
-    ``ended_at`` is None during the run. ``note`` gives the reason in one line.
+    ``ended_at`` is None during the run. ``note`` gives the reason for the state in one line.
     """
 
     job_id: str

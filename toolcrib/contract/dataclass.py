@@ -74,7 +74,9 @@ def _is_field(kind: object) -> bool:
 
 
 class _Late:
-    """Stand-in for a class's fields until they are made; ``dataclasses.fields`` and ``replace`` find it in their place."""
+    """Stand-in for a class's fields until they are made. ``dataclasses.fields`` and ``replace`` find it where they look for the
+    fields.
+    """
 
     made: Any
     """The class with slots."""

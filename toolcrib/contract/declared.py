@@ -74,7 +74,7 @@ if TYPE_CHECKING:  # importing it would slow the start of every process
     from typing import TypedDict
 
     class HermesOptions(TypedDict, total=False):
-        """Options of ``register`` that hermes modules use. Which tools a tool may replace is up to the operator."""
+        """Options of ``register`` that hermes modules use. None of them allows a tool to replace another: the operator does."""
 
         max_result_size_chars: float | None
         """The tool's ``max_result_chars``; infinity if the tool sets no limit."""

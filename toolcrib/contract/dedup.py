@@ -1,4 +1,4 @@
-"""Memory of sent messages, for platforms whose servers do not prevent duplicates."""
+"""Records of sent messages, for platforms whose servers do not prevent duplicates."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PLACE = "sent"
 
 class SentKeys:
     """Remembers, across restarts, the message id of each ``Outbound.key``. Until the id is known, it remembers a note
-    of the platform, which says where to look for the message if its acknowledgement is lost. It keeps the ``most``
-    newest of the known ids.
+    of the platform, which says where to look for the message if its acknowledgement is lost. ``most`` is the maximum number of
+    known ids: the oldest are forgotten.
     """
 
     def __init__(self, host: Host, most: int = 100) -> None:

@@ -48,8 +48,8 @@ class ToolDisplay:
     outcome: Callable[[Mapping[str, Json]], tuple[str, LineStyle] | None] | None = None
     """A function that returns how a successful call ended, shown in place of "ok": a few words, and their style."""
     brief: bool = False
-    """If True, the one line for a call, printed if the output is a pipe, shows the subject and the first line of ``below``
-    instead of all arguments.
+    """If the output is a pipe, one line is printed for each call. If ``brief`` is True, that line shows the subject and the first
+    line of ``below`` instead of all arguments.
     """
     result: Callable[[Mapping[str, Json]], str | None] | None = None
     """A function that returns the data as text, for a user who asks for the whole result."""

@@ -74,7 +74,7 @@ class DeletesFile:
 
 @dataclass(frozen=True, slots=True)
 class SendsMessage:
-    """Shows people ``text`` in the chat ``to`` (``PLATFORM/CHAT``, one name for one chat). ``whom`` names the chat in the
+    """Shows people ``text`` in the chat ``to`` (``PLATFORM/CHAT``; a chat has only one such name). ``whom`` names the chat in the
     approval request. ``files`` are the names of the files that are sent along, with a digest of the content if it is known.
 
     ``is_free``: no approval is needed, because the chat belongs to the principal or the operator allowed it. ``aside`` names the

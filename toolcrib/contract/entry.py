@@ -83,14 +83,17 @@ class ToolEntry:
     refused at registration.
     """
     lasting: str = ""
-    """The reason why a call does not pass in those modes, worded to follow the tool's name: "changes what you remember"."""
+    """The reason why a call does not pass in the modes ``plan`` and ``confirm-edits``, worded to follow the tool's name: "changes
+    what you remember".
+    """
     needs: Need = ""
     """A part of toolcrib that the tool needs. If the configuration disables that part, the tool is not granted."""
     polls: bool | Callable[[Mapping[str, Json]], bool] = False
     """If True, a call waits for a change, so equal calls may return equal results many times. A function decides by the call's
     arguments.
 
-    A run ends if its turns repeat the same calls of other tools with the same results ``limits.repeats`` times in a row.
+    A run ends if its turns repeat the same calls with the same results ``limits.repeats`` times in a row; calls that wait for a
+    change do not count.
     """
 
     @property

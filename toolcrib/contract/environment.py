@@ -38,8 +38,8 @@ class ExecRequest:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The kept part of one stream: all of it in ``head`` if it fits, else its two ends. ``total`` is the stream's size in
-    bytes, without the ``redrawn`` bytes that ``ExecRequest.last_frames`` left out.
+    """The kept part of one stream: ``head`` holds the whole stream if it fits, else ``head`` and ``tail`` hold its two ends.
+    ``total`` is the stream's size in bytes, without the ``redrawn`` bytes that ``ExecRequest.last_frames`` left out.
     """
 
     head: bytes = b""
@@ -88,13 +88,11 @@ class Health:
 
 
 class BackgroundProcess(Protocol):
-    """A command that runs beside the session's other commands. ``pid`` is its shell's number, on this machine or in the
-    environment.
-    """
+    """A command that runs beside the session's other commands."""
 
     @property
     def pid(self) -> int:
-        """The process's number in its environment."""
+        """The process id of the command's shell, on this machine or in the environment."""
         ...
 
     async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
@@ -138,7 +136,7 @@ class FileInfo:
 
 
 class Environment(Protocol):
-    """An opened backend, where commands run. It does not check approval: its callers have done that.
+    """An opened backend, where commands run. It does not check approvals; its callers do so first.
 
     Every method raises EnvironmentFailed if the environment itself is lost; a command that fails only has another exit code. File
     methods other than ``resolve`` and ``stat`` take a path that ``resolve`` returned, and refuse a link (OSError), so
@@ -188,8 +186,8 @@ class Environment(Protocol):
         ...
 
     async def resolve(self, path: str) -> str:
-        """Return the absolute path that ``path`` (may be ``~`` or relative to cwd) leads to, with all links followed. It need not
-        exist.
+        """Return the absolute path that ``path`` (may be ``~`` or relative to cwd) leads to, with all links followed. The
+        path need not exist.
         """
         ...
 
@@ -287,8 +285,8 @@ class HoldsFiles(Protocol):
     """An environment whose files outlive it, or belong to another environment too."""
 
     def holder(self, path: str) -> str:
-        """Return the name of this file's holder. An undo works in any environment with the same holder. In an environment
-        without this method, the holder is ``identity``.
+        """Return a name for the place that keeps the file. Environments that return the same name share the file, so an undo
+        works in any of them. For an environment without this method, ``identity`` is that name.
         """
         ...
 
@@ -341,7 +339,7 @@ class RemovesFolders(Protocol):
     """An environment that can remove folders; undo removes folders that were made for a file."""
 
     async def delete_folder(self, path: str) -> None:
-        """Remove an empty folder. Raises OSError for any other."""
+        """Remove an empty folder. Raises OSError if it is not empty or can't be removed."""
         ...
 
 

@@ -12,7 +12,7 @@ ToolcribError
 │   └── Cancelled            interrupted before it finished
 ├── RegistrationError        a tool that can't be registered: names module, tool and JSON path
 ├── ToolsetError             an unknown toolset, or one that contains itself
-├── ConfigError              a configuration that can't be trusted: names file, line and key
+├── ConfigError              a configuration that can't be used: names file, line and key
 ├── PluginError              a plugin that can't be loaded
 ├── ProviderError            a model server returned no turn; ``retryable``: a retry may help
 │   ├── ConnectionFailed     the server could not be reached, or the connection broke before a reply
@@ -116,7 +116,7 @@ class ToolsetError(ToolcribError):
 
 
 class ConfigError(ToolcribError):
-    """A configuration can't be trusted."""
+    """A configuration can't be used, because a value is wrong, missing or not confirmed."""
 
 
 class PluginError(ToolcribError):
@@ -151,7 +151,7 @@ class ProviderError(ToolcribError):
 
 
 class ConnectionFailed(ProviderError):
-    """The server can't be reached."""
+    """The server could not be reached, or the connection broke before a reply."""
 
     retryable = True
 
@@ -191,7 +191,7 @@ class EnvironmentFailed(ToolcribError):
 
 
 class StoreFailed(ToolcribError):
-    """The store can't be opened, read or written. Its contents are unchanged."""
+    """The store can't be opened, read or written."""
 
 
 class LeaseLost(StoreFailed):

@@ -41,7 +41,7 @@ implementations, with ``trylast=True`` after them.
 
 
 class ToolHooks:
-    """Around one call. Each hook is called for every plugin, isolated from the others."""
+    """Hooks around one call. Each plugin's implementation is called in isolation from those of other plugins."""
 
     @hookspec
     def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Decision | Awaitable[Decision | None] | None:
@@ -81,7 +81,7 @@ class ToolHooks:
 
 
 class RunHooks:
-    """Around the loop. Observers: an exception or an exceeded time limit is logged, and the run continues."""
+    """Hooks around the agent loop. Observers: an exception or an exceeded time limit is logged, and the run continues."""
 
     @hookspec
     def on_session_start(self, identity: RunIdentity) -> Awaitable[None] | None:
@@ -103,8 +103,8 @@ class RunHooks:
 
     @hookspec
     def pre_llm_call(self, identity: RunIdentity, model: str, provider: str) -> Awaitable[None] | None:
-        """A turn is requested: called once a turn, however often a failing server is retried. ``model`` and ``provider`` are
-        those of the request, as the configuration names them.
+        """A turn is requested: called once per turn, however often the request is retried. ``model`` and ``provider`` are those
+        of the request, as the configuration names them.
         """
 
     @hookspec
@@ -130,9 +130,7 @@ class RunHooks:
 
 
 class ProcessHooks:
-    """Around the use of a plugin in a process. These hooks run in one event loop, so they can open lasting
-    resources.
-    """
+    """Hooks around the use of a plugin in a process. They run in one event loop, so they can open lasting resources."""
 
     @hookspec
     def on_start(self) -> Awaitable[None] | None:
@@ -151,7 +149,7 @@ class ProcessHooks:
 
 
 class SetupHooks:
-    """Called once, when the plugin is loaded."""
+    """Hooks that are called once, when the plugin is loaded."""
 
     @hookspec
     def configure(self, settings: Mapping[str, str], folder: Path, redact: Callable[[str], str]) -> None:

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 _PLACE = "places"
 _CHANNELS = 2_000
 _WAITING = 500
-"""Number of messages of one channel that wait in memory; later ones are read from the server when it is their turn."""
+"""Maximum number of messages of one channel that wait in memory; later ones are read from the server when it is their turn."""
 PAGE = 100
 """Minimum number of messages that a read returns if there are more."""
 _READERS = 4
@@ -45,8 +45,8 @@ class _Lane:
 
 
 class Intake:
-    """Passes a server's messages to the gateway, for servers that send each message once, and reads missed ones again. In each
-    channel it passes one message after another, missed ones before new ones, and waits until each is stored.
+    """Passes a server's messages to the gateway, for servers that send each message only once, and reads those that were missed.
+    In each channel it passes one message after another, missed ones before new ones, and waits until each is stored.
 
     ``read(channel, after)`` returns pairs (id, message) written in the channel after an id, the oldest first; the message is None
     if it is not meant for the gateway. If it returns fewer than 100 pairs, these are the last ones. Ids are growing

@@ -15,7 +15,7 @@ of an account opens several files.
 
 
 SHORTAGE = "this machine is short of file descriptors, memory or threads; close other programs, or raise the limits (ulimit -a)"
-"""The sentence for users and models about a fault that passes."""
+"""The sentence that describes such a fault to users and models."""
 
 
 def is_passing(error: BaseException | None) -> bool:

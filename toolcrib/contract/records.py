@@ -13,8 +13,8 @@ from toolcrib.contract.types import Answer, Json, SuspendTicket, ToolCall, ToolC
 TicketState: TypeAlias = Literal["pending", "approved", "denied", "expired"]
 GrantScope: TypeAlias = Literal["once", "task", "session", "uses", "until", "always"]
 Settled: TypeAlias = Literal["settled", "repeated", "refused"]
-"""Outcome of an answer: settled: it counts; repeated: the same decision counted before; refused: another answer or the ticket's
-expiry came first.
+"""Outcome of an answer. settled: it counts; repeated: the same decision was recorded before; refused: another answer or the
+ticket's expiry came first.
 """
 RunStatus: TypeAlias = Literal["running", "parked", "ended"]
 InboxMode: TypeAlias = Literal["queue", "steer", "interrupt"]
@@ -66,7 +66,7 @@ class CallRecord:
     """A call and its status. ``opened_at`` and ``ended_at`` are Unix seconds; ``ended_at`` is None until the status is terminal.
 
     ``turn`` names the model's reply that made the call; "" for other calls, and for those of an older toolcrib. ``end_run``: a
-    gate ended the run with this call. ``state`` holds the values of the call's own keys while it waits.
+    gate ended the run with this call. ``state`` holds the call's state of scope ``call`` while it waits.
     """
 
     call: ToolCall
@@ -94,11 +94,11 @@ class SessionInfo:
     a user's first message, on one line.
 
     ``messages`` is the number of messages. Times are Unix seconds; ``updated_at`` is that of the last message or change.
-    ``place`` is the session's environment: its ``name`` and ``target``, and what else it needs to continue there; empty if
-    unknown. ``host`` names the lease of the process that wants to continue the parked run; "" for none. ``via`` is the model
-    server: its ``provider``, ``model``, ``base_url`` and ``key_env``; empty if none was chosen yet, or if a person types the
-    calls. ``tags`` are a person's labels. ``parent`` is the id of the session that it comes from, "" for none; ``why`` is
-    ``fork``, ``delegate`` (of the parent) or ``import`` (from a file), "" for a session that a user began here.
+    ``place`` is the session's environment: its ``name`` and ``target``, and other values that the session needs to continue
+    there; empty if unknown. ``host`` names the lease of the process that wants to continue the parked run; "" for none. ``via``
+    is the model server: its ``provider``, ``model``, ``base_url`` and ``key_env``; empty if none was chosen yet, or if a person
+    types the calls. ``tags`` are a person's labels. ``parent`` is the id of the session that it comes from, "" for none; ``why``
+    is ``fork``, ``delegate`` (of the parent) or ``import`` (from a file), "" for a session that a user began here.
     """
 
     id: str

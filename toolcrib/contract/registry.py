@@ -389,7 +389,7 @@ def _set(tools: dict[str, ToolEntry], name: str, entry: ToolEntry | None) -> Non
 
 
 def _caller() -> str:
-    """Return the module that registers: the first frame outside the contract."""
+    """Return the name of the module that registers a tool: the module of the first frame outside the package ``toolcrib``."""
     frame = sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("toolcrib."):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""JSON Schemas written out without references, for readers that do not follow any: error texts, and servers with limits."""
+"""JSON Schemas written out without references, for error texts and for servers that do not follow references."""
 
 from __future__ import annotations
 

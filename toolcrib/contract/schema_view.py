@@ -25,7 +25,9 @@ _LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "min
 _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
 Matches: TypeAlias = Callable[[str, str], bool]
 _MOST_CHOICES = 256
-"""Maximum number of alternatives of a schema that are read; an alternative may have a quarter as many itself, and so on."""
+"""Maximum number of a schema's alternatives; if there are more, none is read. An alternative may itself have a quarter as many,
+and so on.
+"""
 _MOST_KNOWN = 256
 _NOTHING: Mapping[str, Json] = {"not": {}}
 
@@ -180,7 +182,7 @@ class SchemaView:
         return options
 
     def at(self, path: Iterable[str | int]) -> SchemaView:
-        """Return the view of the value at ``path``, as deep as the schema describes it."""
+        """Return the view of the value at ``path``, or of the last value on that path that the schema describes."""
         view = self
         for part in path:
             inner = view.item(part) if isinstance(part, int) else view.property(part)

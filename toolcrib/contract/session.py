@@ -31,8 +31,8 @@ class ProviderTurn:
 
     ``usage`` counts tokens: ``input``, ``output``, and ``cached`` and ``reasoning`` as parts of these if the server reports them.
     ``finish`` is ``stop``, ``tool_calls``, ``length``, ``repetition``, ``content_filter`` or ``other``; check ``tool_calls`` to
-    see whether there are calls. ``model`` is the server's name for the model that answered. ``images`` are the model's own, in
-    order. ``value`` is the answer as JSON if a text protocol defines one.
+    see whether there are calls. ``model`` is the server's name for the model that answered. ``images`` are those that the model
+    drew, in order. ``value`` is the answer as JSON if a text protocol defines one.
     """
 
     assistant_text: str
@@ -151,10 +151,10 @@ class FallsBack(Protocol):
 
 
 Thinking: TypeAlias = Literal["open", "maybe", "unlikely", "closed"]
-"""State of the prompt's thinking block.
+"""Whether the prompt leaves a thinking block open, so that the reply begins with thinking.
 
-``open`` and ``closed`` are certain. ``maybe``: a stray end of thinking counts, so nothing is shown until the state is certain.
-``unlikely``: text is shown at once and stays text; calls before a stray end do not run.
+``open`` and ``closed`` are certain. ``maybe``: an end tag without a start tag makes the text before it thinking, so nothing is
+shown until the state is certain. ``unlikely``: text is shown at once and stays text; calls before such an end tag do not run.
 """
 
 
@@ -191,7 +191,7 @@ class TextReader(Protocol):
 
 
 class TextProtocol(Protocol):
-    """Tool calls in plain text, for models without native ones."""
+    """Tool calls in plain text, for models without native tool calls."""
 
     @property
     def name(self) -> str:

@@ -98,7 +98,7 @@ NO_STATE = StateSnapshot.of({})
 
 
 def typed(key: StateKey[T], value: Any) -> T | None:
-    """Return a copy of the value that the caller owns, or None if it is not of the key's type."""
+    """Return the value as a copy that the caller may change, or None if it is not of the key's type."""
     if not isinstance(value, key.type):
         return None
     return cast("T", copy.deepcopy(value)) if isinstance(value, dict | list) else value

@@ -73,7 +73,7 @@ __all__ = [
 
 
 class CallLedger(Protocol):
-    """The status of every call. Moves follow ToolCallStatus' table; a refused move raises InvalidTransition."""
+    """The status of every call. Changes of status follow the table in ToolCallStatus; any other raises InvalidTransition."""
 
     async def open(
         self,
@@ -110,8 +110,8 @@ class CallLedger(Protocol):
         end_run: bool = False,
         state: Mapping[str, Json] = NO_ENTRIES,
     ) -> None:
-        """Record a call's result and last status, and whether a gate ended the run with it. ``state``: the values of its own
-        keys, if the call waits. Raises InvalidTransition.
+        """Record a call's result and last status, and whether a gate ended the run with it. ``state``: the call's state
+        of scope ``call``, if the call waits. Raises InvalidTransition.
         """
         ...
 
@@ -158,7 +158,7 @@ class TicketStore(Protocol):
 
     async def reminded(self, ticket_id: str, was: float, again_at: float | None) -> bool:
         """Set the time of the next reminder, by compare-and-set of ``remind_at``. Only one of several processes gets True, and
-        reminds.
+        sends the reminder.
         """
         ...
 

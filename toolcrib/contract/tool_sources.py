@@ -98,7 +98,7 @@ class ToolSources:
                 _finish(kept.source.stop())
 
     def refresh(self, name: str) -> None:
-        """Take a source's current tools. Open sessions keep theirs."""
+        """Take a source's current tools. Open sessions keep the tools that they have."""
         self._refresh(self._kept[name])
 
     def waiting(self) -> list[str]:
