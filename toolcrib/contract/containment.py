@@ -66,7 +66,7 @@ class LimitsHosts(Protocol):
     """
 
     async def unknown_hosts(self, hosts: Sequence[str]) -> Sequence[str]:
-        """Return the hosts that commands can't reach now, each in the form in which an approval request names it.
+        """Return the hosts that commands can't reach now, each as an approval request names it.
 
         Raises ValueError for a text that is not a host, or a host that no user may be asked about.
         """

@@ -45,7 +45,7 @@ class _Lane:
 
 
 class Intake:
-    """Passes a server's messages to the gateway, for servers that send each message only once, and reads those that were missed.
+    """Passes a server's messages to the gateway, for servers that send each message only once, and reads missed messages again.
     In each channel it passes one message after another, missed ones before new ones, and waits until each is stored.
 
     ``read(channel, after)`` returns pairs (id, message) written in the channel after an id, the oldest first; the message is None

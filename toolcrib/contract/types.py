@@ -142,7 +142,7 @@ gets it as ``ctx.resume_input``.
 
 
 RELAYS = "relays"
-"""The parameter of ``SuspendTicket.relays``. The dispatcher removes it from tickets of plugins' tools and of gates."""
+"""The parameter that holds ``SuspendTicket.relays``. The dispatcher removes it from tickets of plugins' tools and of gates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Reason for a failed call, which each interface words itself. ``inside``: the handler failed, not a step around it."""
+    """The reason why a call failed. Each interface words it in its own way. ``inside``: the handler failed, not a step around
+    it.
+    """
 
     inside: bool
     kind: str
@@ -323,8 +325,8 @@ class ToolResult:
 class ToolOutput:
     """A result and its changes of the state (002-10): pairs of a key and a value or StateUpdate, none by default.
 
-    A text key means the key of that name that the tool was registered with, else one of the session. None as a value removes the
-    key. All changes are stored, or none.
+    A text key means the key of that name that the tool was registered with, else a key of scope ``session``. None as a value
+    removes the key. All changes are stored, or none.
     """
 
     result: ToolResult

@@ -35,7 +35,7 @@ class FileState:
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """A change of one file in a step. ``before`` and ``after`` are None if the file does not exist at that time. ``holder``
-    names the file's holder (see HoldsFiles).
+    names the place that keeps the file (see HoldsFiles).
 
     ``lost`` says why the old content is not kept. ``folders`` were made for the file, outermost first. ``undone_by`` is the step
     that undid the change, ``passed_by`` the step that should have undone it but could not; 0 for none. ``id`` is the journal's.
@@ -89,7 +89,7 @@ class ChangeJournal(Protocol):
         ...
 
     async def sessions(self, limit: int = 20) -> Sequence[str]:
-        """Return the ids of the sessions whose calls changed files, the last one first."""
+        """Return the ids of the sessions whose calls changed files, the one with the latest change first."""
         ...
 
     async def mark_changes(

@@ -197,7 +197,7 @@ def delete_folder(path: str, root: str = "/") -> None:
 
 @contextmanager
 def _folder_of(path: str, root: str = "/", *, create: bool = False) -> Iterator[tuple[int, str]]:
-    """Return a descriptor of the folder that holds ``path``, and the last name. Raises OSError, ELOOP for a link on the way."""
+    """Yield a descriptor of the folder that holds ``path``, and the last name. Raises OSError, ELOOP for a link on the way."""
     _check_text(path)
     parts = path.split("/")
     if not path.startswith("/") or ".." in parts:

@@ -37,9 +37,9 @@ _TRIES = 20
 _BEGIN = 5.0
 """Maximum seconds to wait for the start of a command that must be ended."""
 _UNHEARD = 1.0
-"""Seconds of the wait for the start after which to check whether anything runs in the backend at all."""
+"""Seconds to wait for the start before checking whether anything runs in the backend at all."""
 _FAIR, _BEGIN_MOST = 10, 20.0
-"""Minimum attempts of a script that ends a command, even if each takes long, and the maximum seconds for them."""
+"""Minimum number of attempts to run a script that ends a command, even if each takes long, and the maximum seconds for them."""
 
 
 _HALTED = "{}: this command could not be stopped. Its processes continue until the next command stops them."
@@ -58,7 +58,9 @@ class RemoteCommand:
         self.halted = ""
         """Notice about a command that could not be ended, because nothing runs in the backend now (see Link.halted)."""
         self.waited = False
-        """True if the shell was ended because it waited for its own replaced files before it read this command."""
+        """True if the shell was ended because its files were replaced before it started this command: see
+        ``_end_if_it_waits``.
+        """
         self.simple = False
         """True if no trap can run when the shell is interrupted, so that programs which it starts afterwards are no cleanup."""
         self.exchange = Exchange(lambda data: output.take("stdout", data), lambda data: output.take("stderr", data))
@@ -74,7 +76,7 @@ class RemoteCommand:
 
     @property
     def shell_pid(self) -> int:
-        """The shell's process number, 0 before the command has started."""
+        """The shell's process id, 0 before the command has started."""
         first = self.exchange.out.facts.split(b" ", 1)[0]
         return int(first) if first.isdigit() else 0
 

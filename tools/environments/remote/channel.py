@@ -1,4 +1,4 @@
-"""Parts that a remote backend defines to keep a shell: links that open channels.
+"""Interfaces that a remote backend implements: a link, and the channels that it opens.
 
 A ``Channel`` is one process on the far side and the bytes to and from it; a ``Link`` opens them. Both are synchronous:
 ``Link.open`` may block (it is called in a worker thread), ``Channel`` never does. Neither is bound to an event loop, because a
@@ -39,7 +39,8 @@ class Channel(Protocol):
     def fileno(self) -> int:
         """Return a local descriptor that is readable (level-triggered, as in ``select``) while ``read`` has data or an error.
 
-        Data in the channel's own buffer is the exception: callers read until None. The descriptor stays the same until ``close``.
+        It may not be readable if the only data is in the channel's own buffer, so callers read until None. The descriptor stays
+        the same until ``close``.
         """
         ...
 
@@ -101,8 +102,8 @@ class Link(ABC):
         return None
 
     def leave(self, folder: str) -> None:  # noqa: B027 - most backends remove nothing
-        """Record the folder that was made there for this session. The backend removes it, if it can, when this process is
-        killed.
+        """Record the folder that was made on the far side for this session. If this process is killed, the backend removes the
+        folder if it can.
         """
 
     def diagnose(self) -> str:

@@ -35,7 +35,7 @@ _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL."""
 _KILLS = 50
-"""Maximum number of signals to processes that must end."""
+"""Maximum number of times that processes which must end are signalled."""
 _MISSING = (126, 127)
 """Exit codes of a program that cannot be started."""
 _IDLE = 16
@@ -197,12 +197,12 @@ class Keepers:
                     self.ended += [f"process {pid} ({name})" for pid, _, name in words]
 
     def park(self, keeper: Keeper) -> None:
-        """Watch the keeper between two commands of its shell."""
+        """Read the keeper's output between two commands of its shell."""
         if not keeper.lost:
             self._reader.join(keeper)
 
     def unpark(self, keeper: Keeper) -> None:
-        """Stop watching the keeper, for its shell's next command."""
+        """Stop reading the keeper's output here, because its shell gets a command."""
         self._reader.leave(keeper)
 
     def give_back(self, keeper: Keeper) -> None:
@@ -245,7 +245,9 @@ class Keepers:
         return answer
 
     async def end_halted(self) -> None:
-        """End the processes that could not be ended while nothing ran there. Raises ChannelLost, Halted, EnvironmentFailed."""
+        """End the processes that could not be ended while nothing ran in the backend. Raises ChannelLost, Halted,
+        EnvironmentFailed.
+        """
         halted = self.halted
         if halted is None:
             return

@@ -257,7 +257,7 @@ class RemoteEnvironment(RemoteState):
             self._notice = f"{why} {ON}"
 
     async def _broke(self, error: ChannelLost, known: str) -> EnvironmentFailed:
-        why = "" if isinstance(error, Halted) else await why_lost(self._link)  # the link was asked just now
+        why = "" if isinstance(error, Halted) else await why_lost(self._link)  # Halted has the reason
         return EnvironmentFailed(f"{self._link.where} was lost: {why or error}; {known}")
 
     async def _not_begun(self, shell: RemoteShell, own: bool, cwd: str) -> EnvironmentFailed:

@@ -255,7 +255,7 @@ class RemoteFiles:
             raise EnvironmentFailed(f"the command's input can't be written to {path}, so it was not run: {why}")
 
     async def _send(self, text: str, args: Sequence[str], data: bytes, known: str) -> ScriptResult:
-        """Run a script that takes no effect once the call is cancelled, because it could overwrite a later write.
+        """Run a script that has no effect after the call is cancelled, so that it can't overwrite what a later call writes.
 
         Raises EnvironmentFailed.
         """
@@ -320,9 +320,9 @@ class RemoteFiles:
             raise await self._files_broke(error, known) from error
 
     async def _files_broke(self, error: ChannelLost, known: str) -> EnvironmentFailed:
-        if isinstance(error, NeverBegan) and isinstance(error.__cause__, EnvironmentFailed):  # the host was asked just now
+        if isinstance(error, NeverBegan) and isinstance(error.__cause__, EnvironmentFailed):  # it has the cause
             return EnvironmentFailed(f"{error} ({known if known == _NOT_RUN else 'the file was not reached'})")
-        why = "" if isinstance(error, Halted) else await why_lost(self.__link)  # the link was asked just now
+        why = "" if isinstance(error, Halted) else await why_lost(self.__link)  # Halted has the reason
         return EnvironmentFailed(f"{self.__link.where} was lost: {why or error}; {known}")
 
     def _raise(self, answer: ScriptResult, path: str) -> None:

@@ -1,8 +1,8 @@
 """The text for a remote bash, and the frames that separate its reports from the output of commands.
 
 Two shells read one channel. The keeper reads first and starts the session's shell, which continues to read. However that shell
-ends, the keeper reads the next line, so the line that asks for the end of a command is always answered. Text for the session's
-shell alone is guarded by the keeper's process number.
+ends, the keeper reads the next line, so the line that asks for the end of a command is always answered. Text that only the
+session's shell may run first checks that the reading process is not the keeper.
 
 Commands get copies of the channel's two streams, which the shells keep at two high descriptors. Output of the shells themselves,
 such as a trace, is discarded. A frame is marked by nonces: the first is read before a command, so that output of older processes
@@ -195,7 +195,7 @@ class Stream:
         self.status = ""
         self.pid = ""
         self.folder = b""
-        """The folder as the shell calls it, which may hold links and need not exist."""
+        """The shell's own name for its folder. It may contain links, and the folder need not exist."""
         self.begun = self.ended = False
         self._first, self._last = (f"{_SIGN}{nonce} ".encode() for nonce in (first, last))
         self._first_end, self._last_end = (f"{_SIGN}{nonce}\n".encode() for nonce in (first, last))

@@ -70,5 +70,5 @@ def read(said: str) -> list[tuple[str, str]]:
 
 
 def end(folder: str) -> str:
-    """Return a script that ends the folder's sessions, prints number and name of each process, and removes the folder."""
+    """Return a script that ends the folder's sessions, prints the number and name of each process, and removes the folder."""
     return _END.replace("FOLDER", quote(folder))

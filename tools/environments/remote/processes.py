@@ -50,7 +50,7 @@ class Doing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
-    """The processes in a listing. ``parents`` and ``doing`` are by process.
+    """The processes in a listing. ``parents`` and ``doing`` are by process id.
 
     ``changing``: processes with an unreaped child, or a child so young that it may not have executed its program yet. ``unborn``:
     those young children.
@@ -110,7 +110,7 @@ def thaw(group: int) -> str:
 
 
 def signal(number: int, pids: Iterable[int]) -> str:
-    """Return the script that signals the processes and continues them: a stopped process receives nothing."""
+    """Return the script that signals the processes and continues them, because a stopped process does not handle a signal."""
     return signals(dict.fromkeys(pids, number))
 
 

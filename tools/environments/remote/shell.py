@@ -227,7 +227,7 @@ class RemoteShell:
 
 
 async def ended_by_silence(link: Link, shell: RemoteShell, call: RemoteCommand) -> str:
-    """Return Link.silence; "" for a command that cannot have ended that way."""
+    """Return the result of ``Link.silence``, or "" if the command can't have ended for that reason."""
     if call.ended != "exited" or (shell.alive and call.exchange.out.status not in _ENDED):
         return ""
     return await aside(link.silence)

@@ -67,7 +67,7 @@ class Exchange:
 class Keeper:
     """A bash on the far side that runs toolcrib's scripts, and its channel. Used by one call at a time. ``halted``: see Link.
 
-    ``pid`` and ``session`` are the numbers of the bash on the far side, after ``greet``.
+    ``pid`` and ``session`` are the process id of the bash on the far side and the id of its session; 0 before ``greet``.
     """
 
     def __init__(self, channel: Channel, halted: Callable[[], str] = lambda: "") -> None:

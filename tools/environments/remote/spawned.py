@@ -97,7 +97,7 @@ class RemoteBackgroundProcess:
     # -- output and input ----------------------------------------------------------------------------------------
 
     async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
-        """Return the next chunk; None at the end; b"" of stdout after ``within`` seconds."""
+        """Return the next chunk; None at the end; b"" of stdout after ``within`` seconds without output."""
         loop = asyncio.get_running_loop()
         give_up = None if within is None else loop.time() + within
         while True:

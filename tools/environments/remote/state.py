@@ -174,7 +174,9 @@ class RemoteState(RemoteFiles):
     rest = old_name(release_idle, "rest")
 
     async def _may_rest(self, keeper: Keeper) -> bool:
-        """Return True if nothing runs there and another shell can restore this one's whole state. Raises ChannelLost."""
+        """Return True if nothing runs in the backend and a new shell can restore the whole state of this one. Raises
+        ChannelLost.
+        """
         snapshot, shell = await self._snapshot_now(), self._shell
         if snapshot is not None and snapshot.exit_trap:
             return False
