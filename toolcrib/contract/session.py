@@ -31,7 +31,7 @@ class ProviderTurn:
 
     ``usage`` counts tokens: ``input``, ``output``, and ``cached`` and ``reasoning`` as parts of these if the server reports them.
     ``finish`` is ``stop``, ``tool_calls``, ``length``, ``repetition``, ``content_filter`` or ``other``; check ``tool_calls`` to
-    see whether there are calls. ``model`` is the server's name for the model that answered. ``images`` are those that the model
+    see whether there are calls. ``model`` is the server's name for the model that answered. ``images`` are images that the model
     drew, in order. ``value`` is the answer as JSON if a text protocol defines one.
     """
 

@@ -24,7 +24,7 @@ from tools.dispatch.threads import in_daemon_thread
 _log = logging.getLogger(__name__)
 _ACTS = frozenset({"edit", "execute"})
 ANSWER = "answer"
-"""Action of the ticket that the dispatcher adds to a handler's pending result without one: the answer becomes the result."""
+"""Action of the ticket that the dispatcher makes if a handler's pending result has no ticket: the answer becomes the result."""
 
 
 async def run_again(current: CallInProgress, result: ToolResult) -> ToolResult:

@@ -1,4 +1,4 @@
-"""Effects of a result's observers (002-26): state and events at once, and actions when the results are complete."""
+"""Follow-ups that observers of a result ask for (002-26): state and events at once, actions when all results are complete."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _place(key: StateKey[Any] | str) -> object:
 
 
 def _checked(answer: object) -> After:
-    """Return a checked copy. Raises TypeError or ValueError, or what reading the answer raises."""
+    """Return a checked copy of an After. Raises TypeError or ValueError, or any error that reading the answer raises."""
     if not isinstance(answer, After):
         raise TypeError(f"{type(answer).__name__}; return an After or None")
     state, events, later = dict(answer.state), tuple(answer.events), tuple(answer.later)

@@ -47,12 +47,12 @@ def _plain(payload: Json) -> str:
 async def settle_answer(
     tickets: TicketStore | None, answer: Answer, session_id: str | None = None
 ) -> tuple[TicketRecord, Settled]:
-    """Record an answer. Return the ticket, and ``settled``, or ``repeated`` if this decision counted before.
+    """Record an answer. Return the ticket, and ``settled``, or ``repeated`` if this decision was recorded before.
 
     It runs nothing: the session's next ``run_batch`` or ``Dispatcher.resume`` acts on it. Raises NotFound for an unknown ticket,
     and InvalidArguments if the payload does not fit the ticket's schema (the ticket then still waits). Raises Denied if the
-    ticket belongs to another session than ``session_id`` (None: any), was already answered or has expired, or if this decision
-    was made before with another content or on another ticket.
+    ticket belongs to another session than ``session_id`` (None: any), was already answered or has expired, or if the
+    decision id was used before for another decision or another ticket.
     """
     record = None if tickets is None else await tickets.get(answer.ticket_id)
     if tickets is None or record is None or record.ticket.call is None:

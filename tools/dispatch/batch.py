@@ -1,4 +1,4 @@
-"""The calls of one turn: together or in order, some waiting for answers, and each gets exactly one result (003-31)."""
+"""Run the calls of one turn, together or in order. Some may wait for answers; each gets exactly one result (003-31)."""
 
 from __future__ import annotations
 

@@ -123,7 +123,9 @@ async def _bounded(current: CallInProgress, result: ToolResult) -> tuple[ToolRes
 
 
 def _pictured(result: ToolResult) -> ToolResult:
-    """Return the result with its images, which only a successful one has (004-21). Raises TypeError for other objects."""
+    """Return a successful result with its images, and any other result without images (004-21). Raises TypeError for an object
+    that is not an Image.
+    """
     if result.status is not ToolStatus.SUCCESS:
         return replace(result, images=())
     for image in result.images:

@@ -1,4 +1,4 @@
-"""Results as JSON text, for models and the synchronous interface (003-19, 003-20, 003-21). Each failure is one ToolResult."""
+"""Results as JSON text, for models and the synchronous interface (003-19, 003-20, 003-21). Failures are ToolResults too."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class Reach:
 def must_wait(later: Reach, unsettled: Reach) -> bool:
     """Return whether the call ``later`` must wait for ``unsettled``, an earlier call of its turn that is suspended or waits.
 
-    It need not wait if the two do not overlap. But if the earlier call declares nothing to compare (a question to the user),
-    every later call that may change something waits (002-32).
+    It need not wait if the two do not overlap. But if the earlier call has no effects to compare, such as a question to
+    the user, every later call that may change something waits (002-32).
     """
     return overlap(later, unsettled) or (unsettled.is_nothing and not later.only_reads)
 

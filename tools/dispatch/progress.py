@@ -98,7 +98,7 @@ class CallInProgress:
     wrote: Mapping[tuple[StateScope, str], int] | None = None
     """The versions of the state that it wrote itself."""
     own: Mapping[str, Any] | None = None
-    """The values that its own keys had before it waited."""
+    """Its state of scope ``call`` from before it waited."""
     later: Sequence[tuple[str, Callable[[], object]]] = ()
     """Actions that plugins (by name) scheduled for when the results are complete; see ``after.run_later``."""
     plan: Plan = field(init=False)
@@ -123,7 +123,7 @@ class CallInProgress:
         """Log an error of a plugin or handler with its traceback, without secrets.
 
         An error of the store is logged on one line without a traceback, because its message has the advice; repetitions are
-        logged at DEBUG level. If this machine is short of files, memory or threads, that is logged on one line too.
+        logged at DEBUG level. If this machine is short of file descriptors, memory or threads, that is logged on one line too.
         """
         if isinstance(error, StoreFailed):
             said, self.scope.said_of_store = self.scope.said_of_store, str(error)

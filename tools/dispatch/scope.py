@@ -253,7 +253,7 @@ class CallScope:
     def begin_run(self, user_task: str | None) -> None:
         """Set the user's request that later calls serve. Handlers get its text as ``user_task``, None if there is none.
 
-        Calls in progress keep theirs. ``task_id`` is the identity's, or else the session's id.
+        Calls in progress keep the earlier request. ``task_id`` is the identity's, or else the session's id.
         """
         task_id = self.identity.task_id or self.identity.session_id
         self.extra = MappingProxyType({"task_id": task_id, "user_task": user_task})

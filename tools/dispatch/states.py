@@ -78,7 +78,7 @@ class CallGroup:
 
 
 async def read_shared(current: CallInProgress) -> None:
-    """Read the tool's keys that other sessions write too, for the call's snapshot. Raises StoreFailed."""
+    """Read the values of the tool's keys that other sessions write too, for the call's snapshot. Raises StoreFailed."""
     group, found = current.group, dict[StateScope, Mapping[str, StateValue]]()
     for scope in current.plan.shared:
         if group is not None and scope in group.shared:

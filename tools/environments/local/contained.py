@@ -68,9 +68,8 @@ class SandboxedEnvironment(_WithOutside):
     """An environment on this machine, in a sandbox. See SandboxPlan for the options.
 
     In the mode ``workspace`` only the ``writable`` folders and the start folder can be written, and ``masked`` paths are empty.
-    In the mode ``own`` commands use the disk as usual, except for ``masked`` and ``closed`` paths. ``network``: use the machine's
-    network. ``hosts``: the only hosts that commands reach, besides those of package managers; None: no network, or this
-    machine's.
+    In the mode ``own`` the disk is as usual, except for ``masked`` and ``closed`` paths. ``network``: use this machine's network.
+    ``hosts``: the only hosts that commands reach, besides those of package managers; None: no network, or this machine's.
 
     ``processes`` and ``memory_mb`` limit the processes that run at the same time and their memory. Raises EnvironmentFailed if no
     sandbox can be made; commands never run without one. ``kind``: the sandbox's name in results; by default the mode.
@@ -248,9 +247,7 @@ class SandboxedEnvironment(_WithOutside):
         return self._plan.argv(["bash"], person=True)
 
     def person_network(self) -> NetworkGuard | None:
-        """Return the guard of the network that the user's shell joins, or None without ``hosts``. It serves one sandbox at a
-        time.
-        """
+        """Return the guard of the user's shell's network, or None without ``hosts``. It serves one sandbox at a time."""
         return self._reach
 
     async def close(self) -> None:

@@ -28,7 +28,7 @@ _SIZE = 262_144
 
 
 def keys_elsewhere(masked: Sequence[str]) -> list[str]:
-    """Return files of keys: targets of links in the ``masked`` folders, and files named in the settings of ssh and git.
+    """Return files with keys: targets of links in the ``masked`` folders, and files named in the settings of ssh and git.
 
     They are existing absolute paths in the home folder, with links resolved.
     """

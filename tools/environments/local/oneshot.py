@@ -24,7 +24,9 @@ _CLOSE_LIMIT = 5.0
 
 
 class LocalOneShot:
-    """Runs one shell process per command, if bash is missing or this is not Linux. ``cwd`` is the next command's folder."""
+    """Runs each command in a shell process of its own; used if bash is missing or the system is not Linux. ``cwd`` is the folder
+    of the next command.
+    """
 
     def __init__(self, cwd: str, base: Callable[[], Mapping[str, str]]) -> None:
         self.cwd = cwd
@@ -80,7 +82,7 @@ class LocalOneShot:
         )
 
     def _settle(self, running: RunningCommand, session: int) -> None:
-        """Record what a command left behind."""
+        """Record the processes and the open pipes that a command left behind."""
         with self._lock:
             self._running.discard(running)
             if _groups.left_behind(session):

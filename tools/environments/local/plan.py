@@ -65,8 +65,8 @@ class SandboxPlan:
     everywhere. ``links``: symbolic links to masked paths. ``caches``: folders that the sandbox changes only in private copies;
     ``private`` is the folder of the copies. ``blanked``: files that the sandbox sees without passwords.
 
-    ``network``: use this machine's network. ``hosts``: use a separate network and a guard outside that allows hosts.
-    ``memory`` is in bytes; 0 means no limit.
+    ``network``: use this machine's network. ``hosts``: use a separate network, from which a guard outside the sandbox forwards
+    connections to allowed hosts. ``memory`` is in bytes; 0 means no limit.
     """
 
     mode: Literal["workspace", "own"] = "workspace"
@@ -150,7 +150,7 @@ class SandboxPlan:
         """Return (kind, path, source) for each mount, outer folders first."""
         hidden = outermost(path for path in self.masked if os.path.lexists(path))
         closed = [path for path in self._read_only() if not any(is_within(path, each) for each in hidden)]
-        found = {path: ("tmpfs", "") for path in self.temporary() if path != "/dev/shm" and Path(path).is_dir()}  # noqa: S108 - see INNER
+        found = {path: ("tmpfs", "") for path in self.temporary() if path != "/dev/shm" and Path(path).is_dir()}  # noqa: S108 - in the sandbox
         within = [path for path in (*hidden, *closed) if self.mode == "own" or any(is_within(path, one) for one in self.writable)]
         found |= {str(folder): ("bind", "") for path in within for folder in Path(path).parents if self._is_pinned(folder)}
         found |= {f"{folder}/.git": ("bind", "") for folder in self.writable if self.mode == "workspace" and has_git(folder)}
@@ -349,7 +349,7 @@ def existing_folder(path: str, what: str) -> str:
         raise EnvironmentFailed(f"{what} {found} {wrong}")
     if found == "/":
         raise EnvironmentFailed(f"{what} is /, which would make the whole machine writable: choose a folder below it")
-    if found in (os.path.realpath(tempfile.gettempdir()), "/dev/shm"):  # noqa: S108 - see make_root
+    if found in (os.path.realpath(tempfile.gettempdir()), "/dev/shm"):  # noqa: S108 - only compared
         raise EnvironmentFailed(
             f"{what} {found} holds the sockets and files of other programs and sessions: choose a folder below it"
         )

@@ -95,7 +95,7 @@ class RunningCommand:
         for number, grace in _STEPS:
             groups = {session} | _groups.groups_of(session)
             _groups.send(groups, number)
-            _groups.send(groups, signal.SIGCONT)  # a stopped process receives nothing else
+            _groups.send(groups, signal.SIGCONT)  # a stopped process handles INT and TERM only then
             give_up = self._loop.time() + grace
             while self._loop.time() < give_up:
                 await self._waiter.wait(self._loop.time() + _LOOK)

@@ -120,7 +120,7 @@ class Sandbox:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[str]:
-        """Return the path of ``view``, and keep the sandbox's mounts until the end of the block, even if the sandbox ends.
+        """Yield the path of ``view``, and keep the sandbox's mounts until the end of the block, even if the sandbox ends.
 
         Without the mounts the masked files would be visible. Raises OSError if the sandbox ends at this moment.
         """
@@ -297,8 +297,8 @@ class Sandbox:
             self._line = None
 
     def _await(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait for the keeper. Then kill the launcher, which until then reserves the first process's number, unless it answers
-        the guard of the network.
+        """Wait for the keeper. Then kill the launcher, unless it answers the guard of the network. As long as the launcher runs,
+        the first process's number is not reused.
         """
         assert process.stdout is not None  # noqa: S101 - it was given a pipe
         said = _read_start(process.stdout.fileno())

@@ -83,7 +83,7 @@ def _refused_with() -> list[_Row]:
 
 
 def has_filter() -> bool:
-    """Return whether this machine's processor has a filter."""
+    """Return whether there is a filter for this machine's processor."""
     return os.uname().machine in _MACHINES
 
 
@@ -127,7 +127,7 @@ def _of_call(number: int, lines: list[bytes]) -> list[bytes]:
 
 
 def _argument(index: int) -> bytes:
-    """Load the lower half of an argument. The kernel ignores the upper half of the compared ones."""
+    """Return the instruction that loads the lower half of an argument. The kernel ignores the upper half of these arguments."""
     return _line(_LOAD, 16 + 8 * index)
 
 
