@@ -121,7 +121,7 @@ def _counts(name: str, value: str, named: frozenset[str]) -> bool:
 
 
 def _options(state: ShellState) -> list[str]:
-    """Return options that differ from an untouched shell: ``+name`` if on, ``-name`` if off."""
+    """Return the options that differ from those of an untouched shell: ``+name`` if on, ``-name`` if off."""
     changed: list[str] = []
     for variable, usual in (("SHELLOPTS", _USUAL_SET), ("BASHOPTS", _USUAL_SHOPT)):
         if variable in state.variables:

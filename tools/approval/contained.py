@@ -21,7 +21,7 @@ _LEFT_OUT = "toolcrib's own settings and state are hidden in the sandbox, so the
 def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Layers | None:
     """Return the layers around this call, or None if it is judged without any.
 
-    There are none in a mode stricter than the default, none for a plugin's tool, and none without a sandbox around a workspace.
+    There are none in a mode stricter than the default, none for a plugin's tool, and none without a sandbox of mode workspace.
     """
     if policy.mode != DEFAULT or not entry.is_built_in:
         return None

@@ -28,7 +28,7 @@ from tools.judge.findings import TOOL_RULE, Finding, Level, from_json, visible
 from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
 
-if TYPE_CHECKING:  # the judge, and code only for questions, is imported before the first call
+if TYPE_CHECKING:  # the judge, and code only for approval requests, is imported when it is needed
     from tools.approval.offers import Asked
     from tools.approval.snapshot import GatheredFiles
     from tools.judge.calls import Judgement
@@ -312,7 +312,7 @@ def _allowed_by(judged: Judgement, rule: RuleSays | None) -> str:
 async def _ungranted(
     policy: Policy, findings: Sequence[Finding], ctx: ToolCallContext, deadlines: Deadlines, found: dict[Finding, Grant]
 ) -> list[Finding]:
-    """Return the findings that no grant of this principal covers, and add the grants of the others to ``found``.
+    """Return the findings that no grant of this principal covers. Add the grants that cover the other findings to ``found``.
 
     Counted grants are spent only if all findings are covered.
     """

@@ -42,7 +42,7 @@ _OPTION = Regex(r"--?[^\s=]+")
 _MISSING = object()
 _HOME = "/home/dev"
 _PATH = "path"
-"""The argument of a rule that stands for files, whatever name a tool uses."""
+"""The name in a rule's ``args`` that stands for files, whatever the tool calls its argument."""
 
 
 # rows about commands

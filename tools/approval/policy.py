@@ -1,4 +1,4 @@
-"""The policy that the gate applies: of a workspace, a principal and a session."""
+"""The policy that the gate applies to a call. It depends on the workspace, the principal and the session."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class GatheredFiles:
         return known
 
     def temporary(self, variables: Mapping[str, str]) -> frozenset[str]:
-        """Return the names of ``variables`` that certainly hold the output of ``mktemp -d`` in an earlier call."""
+        """Return the names of the ``variables`` that certainly hold the output of ``mktemp -d`` from an earlier call."""
         given = ((name, text, before, variables.get(name, "")) for name, (text, before) in self._made.items())
         return frozenset(name for name, text, before, now in given if now == text or (now != before and may_be_made(now, text)))
 

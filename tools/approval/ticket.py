@@ -39,7 +39,7 @@ def ticket_of(
     changed: Differences | None,
     unheld: Sequence[str] = (),
 ) -> SuspendTicket:
-    """Return the approval request for a call. ``delegate`` makes the call, if it is not the session's own model.
+    """Return the approval request for a call. ``delegate``: the delegate that makes the call; None for the session's own model.
 
     ``unheld`` has the reasons why the sandbox and the snapshots do not contain the call, if it runs with them. Text only for
     users who can approve is in the parameters ``sends``, and in ``prompt_aside`` in place of ``prompt``.

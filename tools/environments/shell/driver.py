@@ -73,7 +73,7 @@ def at_exit(inner: str, mark: str) -> str:
 
 
 _ROOM = "<&1<&1<&1"
-"""Redirections that, with the one to ``s``, need as many descriptors as a command's.
+"""Redirections that, with the one to ``s``, need as many descriptors as the redirections of a command.
 
 If a command has lowered the limit of open files (``ulimit -n``) too far for them, its end is not reported and the shell is
 replaced. Otherwise later commands would not run, and would look like failed ones.
@@ -158,7 +158,7 @@ def run_long(inner: str) -> bytes:
 
 
 def with_input(inner: str) -> bytes:
-    """Return the redirection of a command's input. Without it a command has the shell's, normally empty."""
+    """Return the redirection of a command's input. Without it, a command reads the shell's input, which is normally empty."""
     return f" <{inner}/i".encode()
 
 
