@@ -71,7 +71,9 @@ class Census:
         self._owner = os.getpid()
 
     async def take(self) -> Sessions:
-        """Return the sessions from a scan that starts after this call. Raises OSError if files or threads are short."""
+        """Return the sessions from a scan that starts after this call. Raises OSError if no file can be opened or no thread can
+        start.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Sessions] = loop.create_future()
         if self._owner != os.getpid():  # after a fork the earlier callers do not exist

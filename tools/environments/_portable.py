@@ -20,7 +20,9 @@ class _Runs(Protocol):
 
 
 def exported(state: ShellState, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the exported variables, except arrays, those of a shell or connection, and those with the value in ``given``."""
+    """Return the exported variables, except arrays, variables of a shell or connection, and variables that have the same value in
+    ``given``.
+    """
     return {
         name: value
         for name, flags in state.attributes.items()

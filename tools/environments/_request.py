@@ -44,7 +44,7 @@ async def folder_of(request: ExecRequest, cwd: str, resolve: Callable[[str], Awa
 
 
 def may_have_run(where: str, error: OSError) -> EnvironmentFailed:
-    """Return the error for a fault of this machine, such as too many open files, that lost a command's result."""
+    """Return the error for a fault of this machine, such as too many open files, after which a command's result is unknown."""
     why = error.strerror or str(error)
     return EnvironmentFailed(f"{where} was lost ({why}); the command may have run, and may still be running; it was not retried")
 

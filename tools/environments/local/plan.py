@@ -65,7 +65,7 @@ class SandboxPlan:
     everywhere. ``links``: symbolic links to masked paths. ``caches``: folders that the sandbox changes only in private copies;
     ``private`` is the folder of the copies. ``blanked``: files that the sandbox sees without passwords.
 
-    ``network``: use this machine's network. ``hosts``: use a separate network, from which a guard outside the sandbox forwards
+    ``network``: use this machine's network. ``hosts``: use a separate network. A guard outside the sandbox forwards its
     connections to allowed hosts. ``memory`` is in bytes; 0 means no limit.
     """
 

@@ -11,7 +11,7 @@ from tools.environments.shell.launcher import ShellProcess
 STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
 """Steps to end a command: each signal, and the seconds until the next."""
 _RACE = 3
-"""Clock ticks. The fork of a process born this soon after a signal may have begun before it, so that the process missed it."""
+"""Clock ticks. A process born this soon after a signal may have missed it, because its fork may have begun before the signal."""
 _SETTLED = 0.04
 """Seconds until such a process is signalled too. Most processes that only clean up have ended by then."""
 _NEVER_TOLD = 1 << signal.SIGINT - 1 | 1 << signal.SIGQUIT - 1
@@ -75,7 +75,7 @@ class Ending:
         number = self._number
         if number == signal.SIGINT and ((is_fork and not self._traps) or _groups.ignored(pid) & _NEVER_TOLD == _NEVER_TOLD):
             number = signal.SIGTERM
-        for each in (number, signal.SIGCONT):  # a stopped process receives nothing else
+        for each in (number, signal.SIGCONT):  # a stopped process handles INT and TERM only then
             _groups.send_to(pid, each)
 
     def _tell_shell(self) -> None:

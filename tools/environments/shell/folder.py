@@ -138,7 +138,9 @@ class Folder:
             return False
 
     def release(self) -> None:
-        """Unblock a shell that waits for a reader or for room in a FIFO that replaced one of the folder's. The data is lost."""
+        """Unblock a shell that waits for a reader or for room in a FIFO that replaced one of the folder's FIFOs. The data is
+        lost.
+        """
         for name in _FIFOS:
             with contextlib.suppress(OSError):  # removed, or not a FIFO: the shell does not wait then
                 found = os.stat(name, dir_fd=self._fd, follow_symlinks=False)

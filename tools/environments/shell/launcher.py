@@ -72,7 +72,7 @@ class Launcher(Protocol):
     descriptors: int
     """Number of descriptors that one shell uses in this process."""
     reserved: list[Callable[[], None]]
-    """Room reserved for the next shell before it starts: at most one function, which returns the room."""
+    """Room reserved for the next shell before it starts: at most one function, which frees the room."""
 
     def start(self, inner_folder: str, folder: str) -> ShellProcess:
         """Start a bash that reads the FIFO ``bash`` in that folder, in its own session. Raises EnvironmentFailed."""

@@ -92,7 +92,7 @@ class LiveShells:
             self._idle.pop(one, None)
 
     async def take(self, need: int, wanted: Callable[[], bool]) -> bool:
-        """Wait for room for a shell, and return True. ``give`` returns the room.
+        """Wait for room for a shell, and return True. ``give`` frees the room.
 
         Return False if the call is no longer wanted; ``look_again`` makes it check that again. Raises EnvironmentFailed if all
         shells stay busy.
@@ -130,7 +130,7 @@ class LiveShells:
             self.give(waiting.need)
 
     def give(self, need: int) -> None:
-        """Return the room of a closed shell. Callable from any thread."""
+        """Free the room of a closed shell. Callable from any thread."""
         with self._lock:
             self._free += need
             woken = []

@@ -237,7 +237,7 @@ class ShellPool:
             self._kept.snapshot = shell.snapshot
 
     def _settle(self, lease: _Lease, call: ShellCommand | None, moves: bool) -> str:
-        """Record what a command left behind. Return the notice about its shell."""
+        """Take over the pipes, the folder and the state that a command left behind. Return the notice about its shell."""
         shell = lease.shell
         if call is not None:
             with self._lock:

@@ -31,7 +31,7 @@ _EDGE = select.EPOLLIN | select.EPOLLET
 
 
 class Shell:
-    """One bash. Starting it blocks for some milliseconds. One call at a time.
+    """One bash, for one call at a time. Starting it blocks for some milliseconds.
 
     ``restore`` is the text that restores its state, ``cwd`` its start folder; ``apart``: its state has a DEBUG trap. ``last``:
     text that sets an EXIT trap. ``closed`` is called after this process's side is closed.

@@ -191,7 +191,7 @@ class ShellSnapshot:
             "IFS=\" \"; \\builtin shopt -u ${BASHOPTS//:/ }; IFS=$' \\t\\n'",
             "\\builtin shopt -u expand_aliases",
             *([f"\\builtin shopt -s {' '.join(each for each in turned_on if each != 'expand_aliases')}"] if turned_on else []),
-            # Arrays can only be given to a bare ``declare``, so it must precede functions that may have its name.
+            # Only a bare ``declare`` can set arrays, so these lines precede the functions, which may include one of that name.
             *(match[0] for match in _pattern(_DECLARED).finditer(self._variables) if _is_theirs(match[2], match[3])),
             self._functions,
             *(f"\\builtin {line}" for line in self._exported.splitlines() if not line.startswith("declare -f ")),

@@ -38,7 +38,7 @@ class LocalBackgroundProcess:
     # -- output --------------------------------------------------------------------------------------------------
 
     async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
-        """Return the next chunk; None at the end; b"" of stdout after ``within`` seconds."""
+        """Return the next chunk; None at the end; b"" of stdout after ``within`` seconds without output."""
         loop = asyncio.get_running_loop()
         give_up = None if within is None else loop.time() + within
         while True:
@@ -141,7 +141,9 @@ class LocalBackgroundProcess:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def wait(self) -> int:
-        """Wait for the process and return its exit code. Unread output is dropped when no process writes any more."""
+        """Wait for the process and return its exit code. This reads no output: a process that fills a stream waits for
+        ``read``.
+        """
         loop = asyncio.get_running_loop()
         while (code := self._look()) is None:
             await self._pause(loop, None)
@@ -154,7 +156,7 @@ class LocalBackgroundProcess:
             return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            for each in (number, signal.SIGCONT):  # a stopped process receives nothing else
+            for each in (number, signal.SIGCONT):  # a stopped process handles the signal only then
                 if self._look() is None:
                     shell.process.send(each)
                 for pid in self._others(shell):

@@ -25,7 +25,7 @@ class ShellWatchdog:
         self._owner = 0
 
     def enter(self, root: str) -> None:
-        """Watch for an environment. ``root`` is a folder that must not outlive this process."""
+        """Register an environment. ``root`` is its folder, which must not outlive this process."""
         with self._lock:
             if self._owner != os.getpid():  # after a fork the state is the parent's
                 self._owner, self._process = os.getpid(), None
@@ -34,7 +34,7 @@ class ShellWatchdog:
             self._say(f"/{root}")
 
     def leave(self, root: str) -> None:
-        """Stop watching for an environment."""
+        """Unregister an environment. The watchdog ends with the last one."""
         with self._lock:
             self._users.discard(root)
             if not self._users and self._process is not None and self._owner == os.getpid():
