@@ -1,4 +1,4 @@
-"""Base classes for platforms that use one account of a chat service: settings, tasks, receiving, sending once."""
+"""Base classes for platforms that use one account of a chat service: settings, tasks, receiving, sending each message once."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class BotPlatform(Generic[Client]):
 
 
 class IntakePlatform(BotPlatform[Client], ABC):
-    """A platform for a service that delivers each message once and does not prevent duplicates of sent ones.
+    """A platform for a service that delivers each message only once, and does not prevent duplicates of sent messages.
 
     It takes messages through an ``Intake``, and shows one message per ``Outbound.key``, by ``SentKeys``. A subclass sets
     ``_intake``, ``_receive``, ``_lost`` and ``_not_sent`` when it connects. When ``_receive`` has a connection, it calls

@@ -98,7 +98,7 @@ def _keys(hop: Hop, held: dict[bytes, paramiko.PKey], faults: list[str]) -> Iter
 
 
 def _public(path: Path) -> bytes:
-    """Return the public key from the file beside the key, b"" if there is none."""
+    """Return the public key from the ``.pub`` file beside the private key, b"" if there is none."""
     try:
         return base64.b64decode(Path(f"{path}.pub").read_text(encoding="utf-8").split()[1])
     except (OSError, ValueError, IndexError, binascii.Error):

@@ -19,7 +19,7 @@ _CHUNK = 1 << 16
 _ALL = 1 << 22
 """More bytes than a channel's window. Paramiko's buffer moves the bytes that remain after a read, so all are read at once."""
 _GRACE = 1.0
-"""Seconds to wait for the last output after a process's end, if others hold the channel open."""
+"""Seconds to wait for the last output after a process's end, if other processes hold the channel open."""
 
 
 class _Wake:
@@ -67,7 +67,7 @@ class SshChannel:
     """A channel of a connection. ``room``: returns how many bytes can be sent without waiting.
 
     ``why``: returns the reason for a lost connection. ``fed``: calls its argument soon. ``done``: is called when the channel is
-    dropped.
+    closed.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
-"""Guard process on the host, which ends all processes of a connection when the connection is closed, lost, or its owner killed.
+"""Guard process on the host, which ends all processes of a connection when the connection is closed or lost, or its owner is
+killed.
 
-sshd does not do that: processes without a terminal live on. The guard is a bash on each connection that receives signs of life.
-When they stop, it ends the sessions whose leaders sshd started for this connection. A leader receives nothing before the guard
-has seen it.
+sshd does not do that: processes without a terminal continue to run. The guard is a bash on each connection that receives signs
+of life. When they stop, it ends the sessions whose leaders sshd started for this connection. A leader receives nothing before the
+guard has seen it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Knock(Protocol):
 
 
 class Silence:
-    """Decides whether one connection's silence means its loss. ``knock`` asks the host. Used by one thread."""
+    """Decides whether one connection's silence means its loss. ``knock`` starts a check of the host. Used by one thread."""
 
     def __init__(self, knock: Callable[[], Knock]) -> None:
         self._knock = knock

@@ -108,7 +108,9 @@ class NetworkGuard:
             self._offer(port)
 
     def join_new(self, process: subprocess.Popen[bytes]) -> None:
-        """Serve the sandbox that ``process`` makes. Returns once that exists or ``process`` ended. Raises EnvironmentFailed."""
+        """Serve the sandbox that ``process`` makes. Return when the sandbox is served, or ``process`` has ended without making
+        one. Raises EnvironmentFailed.
+        """
         own = Path("/proc/self/ns/net").stat().st_ino
         while process.poll() is None:
             if Path(f"/proc/{process.pid}/ns/net").stat().st_ino != own:
