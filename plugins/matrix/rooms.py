@@ -21,8 +21,8 @@ _MATTERS = {"m.room.member", "m.room.join_rules", "m.room.history_visibility", "
 
 @dataclass(frozen=True, slots=True)
 class MatrixRoom:
-    """Facts about a room. ``is_group`` is False only for a room that the account lists as direct, has at most one other member or
-    invitee, and can't be read or joined by others without an invitation.
+    """Facts about a room. ``is_group`` is False only for a room that the account lists as direct, that has at most one other
+    member or invitee, and that no one else can read or join without an invitation.
     """
 
     is_group: bool = True
@@ -109,10 +109,10 @@ class MatrixRooms:
     async def invited(
         self, invitations: Mapping[str, Iterable[Mapping[str, Any]]], follows: Callable[[Chat, str], Awaitable[bool]]
     ) -> None:
-        """Accept the invitations that ``follows`` allows. ``invitations`` is {room: its state as the server reports it}. The
-        others are ignored, because declining could take long if the inviter's server is slow. Joins that exceed our server's
-        rate limit are retried later, so that a flood of invitations does not block messages. Raises StoreFailed and the errors
-        of MatrixServer.call.
+        """Accept the invitations that ``follows`` allows. ``invitations`` is {room: its state as the server reports it}. All
+        other invitations are ignored, because declining could take long if the inviter's server is slow. Joins that exceed our
+        server's rate limit are retried later, so that a flood of invitations does not block messages. Raises StoreFailed and the
+        errors of MatrixServer.call.
         """
         for room, state in invitations.items():
             inviter, is_direct = self._invitation(state)

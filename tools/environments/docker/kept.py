@@ -23,7 +23,7 @@ exit 1
 def started_again(container: Container) -> str:
     """Return a notice if the container was stopped and started again since its last use by toolcrib; else "".
 
-    Only for a running container. Raises what the engine's client raises.
+    Call it only for a running container. Raises any error of the engine's client.
     """
     state = container.attrs["State"]
     if str(state.get("FinishedAt", _NEVER)).startswith(_NEVER):

@@ -59,7 +59,7 @@ class HostPolicy:
         self.learn: Callable[[], None] | None = None
         """Begins to add the hosts of package managers. It is called once, for the first host that no rule allows."""
         self.learned = threading.Event()
-        """Set when all these hosts were added; connections to unknown hosts wait for that."""
+        """Set when all hosts of package managers were added; connections to unknown hosts wait for that."""
         self.learned.set()
 
     def allow(self, rule: str) -> None:
@@ -229,7 +229,9 @@ def canonical(host: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def as_address(text: str) -> Address | None:
-    """Return the address in ``text``, None for a name. IPv6 that wraps an IPv4 address which is not public counts as it."""
+    """Return the address in ``text``, None for a name. An IPv6 address that wraps a non-public IPv4 address counts as the
+    latter.
+    """
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

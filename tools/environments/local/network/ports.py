@@ -1,4 +1,4 @@
-"""Ports across the border of a sandbox: its commands' ports outside, and allowed services of this machine inside."""
+"""Forward ports of a sandbox's commands to this machine, and allowed services of this machine into the sandbox."""
 
 from __future__ import annotations
 
