@@ -11,7 +11,10 @@ from toolcrib.contract.passing import raise_passing
 
 @functools.cache
 def boot() -> str:
-    """Return the id of the machine's current boot; "" if unknown (not Linux). Raises OSError if no file can be opened now."""
+    """Return the id of the machine's current boot; "" if it can't be read, as on systems other than Linux.
+
+    Raises OSError for a temporary fault, such as too many open files.
+    """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError as error:
@@ -20,9 +23,9 @@ def boot() -> str:
 
 
 def started(pid: int) -> str | None:
-    """Return a process's start time, in ticks since the boot; None if it has ended, even if unreaped (or without Linux).
+    """Return a process's start time, in ticks since the boot; None if it has ended, reaped or not.
 
-    Raises OSError if no file can be opened now.
+    On systems other than Linux, return None for every process. Raises OSError for a temporary fault, such as too many open files.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()

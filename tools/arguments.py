@@ -102,7 +102,7 @@ def _references(
 
 
 def _fault(message: str, found: Json) -> str:
-    """Return the message of an invalid schema; for an unknown type it lists the valid ones."""
+    """Return the message about an invalid schema; for an unknown type, it suggests a similar type or lists the valid types."""
     if not isinstance(found, str) or "'anyOf'" not in message:  # in the meta-schema only ``type`` has anyOf
         return message[:300]
     alike = near(found, TYPES)
@@ -110,7 +110,7 @@ def _fault(message: str, found: Json) -> str:
 
 
 def misfit(schema: Mapping[str, Json], value: Json) -> str:
-    """Return where ``value`` violates a JSON Schema, with its JSON path; "" if it fits. Nothing is converted.
+    """Return how ``value`` violates a JSON Schema, with the JSON path of each error; "" if it fits. Nothing is converted.
 
     For an invalid schema, every value has an error.
     """

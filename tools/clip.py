@@ -22,8 +22,8 @@ MAX_RESULT_CHARS = 40_000
 def _encoder(*, ensure_ascii: bool) -> Callable[[Json], str]:
     """Return an encoder that raises RecursionError, not ValueError, for a value that contains itself.
 
-    Checking for such values costs more than encoding a small result. So does creating json's own encoder for each value, as
-    JSONEncoder.encode does; not every Python has that encoder.
+    Checking for such values costs more than encoding a small result. So does creating json's C encoder for each value, as
+    JSONEncoder.encode does. Not every Python has the C encoder.
     """
     encoder = json.JSONEncoder(ensure_ascii=ensure_ascii, allow_nan=False, check_circular=False)
     make: Any = getattr(json.encoder, "c_make_encoder", None)
@@ -112,7 +112,9 @@ def _shorten(value: Json, limit: int, full: str) -> Json:
 
 
 def _new_file(folder: Path, name: str) -> tuple[Path, int]:
-    """Create a new file: models reuse call ids, and an earlier result must not be overwritten."""
+    """Create a file, and return its path and descriptor. If the name is taken, a number is added: models reuse call ids, and an
+    earlier result must not be overwritten.
+    """
     for number in itertools.count(1):
         path = folder / (f"{name}.txt" if number == 1 else f"{name}-{number}.txt")
         try:

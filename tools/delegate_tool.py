@@ -35,7 +35,7 @@ def _outcome(data: Mapping[str, Any]) -> tuple[str, LineStyle] | None:
 
 
 def _lines(data: Mapping[str, Any]) -> list[ShownLine]:
-    """Return the lines below a call: why the delegate failed, and what it used."""
+    """Return the lines below a call: why the delegate failed, if it did, and its usage; or how to follow it in the background."""
     if "ended" not in data:
         return []
     if data["ended"] == "works on":

@@ -71,7 +71,9 @@ def _note(data: Mapping[str, Any]) -> str:
 
 
 def _files_of(args: Mapping[str, Any]) -> str | None:
-    """Return the names of the files that a call of patch changes; None if it names none."""
+    """Return the path that a call of patch gives, or the paths in the ``+++`` lines of its diff (``/dev/null`` for a deleted
+    file); None if the call has neither a path nor a diff.
+    """
     if args.get("path") or not args.get("diff"):
         return str(args.get("path") or "") or None
     return " ".join(line[4:].removeprefix("b/") for line in str(args["diff"]).splitlines() if line.startswith("+++ "))
@@ -86,7 +88,7 @@ registry.register(
         path=_text(),
         offset=_number(1, 1_000_000_000, description="First line, from 1."),
         limit=_number(PAGE_LINES, PAGE_LINES, description="Lines."),
-        column={"type": "integer", "minimum": 1, "description": "Only that line, from this character: for long lines."},
+        column={"type": "integer", "minimum": 1, "description": "Only the line at offset, from this character; for long lines."},
     ),
     handler=late("read", "handle"),
     kind="read",
@@ -103,7 +105,7 @@ registry.register(
     name="write_file",
     toolset="file",
     schema=_schema(
-        "Create or replace a whole file, with missing folders. Use patch to change a part.",
+        "Create or replace a whole file; missing folders are created. Use patch to change a part.",
         ["path", "content"],
         path=_text(),
         content=_text("The whole content."),

@@ -58,7 +58,7 @@ _EDIT: dict[str, Json] = {
 
 
 def offer(tools: ToolRegistry = registry) -> None:
-    """Register both tools, unless they are registered. The toolset ``filepair`` then resolves, and no preset includes it."""
+    """Register both tools, unless they are registered. The toolset ``filepair`` can then be selected; no preset includes it."""
     for name, schema, emoji in (("create_file", _CREATE, "📄"), ("edit_file", _EDIT, "✏️")):
         if tools.get(name) is None:
             tools.register(name, TOOLSET, schema, None, emoji=emoji, kind="other")

@@ -62,7 +62,9 @@ class IrcLost(ToolcribError):
 
 
 class IrcLink:
-    """A connection, made by ``open``. ``took`` is called with each library event that the connection does not handle itself."""
+    """A connection, made by ``open``. ``took`` is called with each event of the library that the connection does not handle
+    itself.
+    """
 
     def __init__(self, given: dict[str, str], secret: str, took: Callable[[Any], None]) -> None:
         self._given = given
@@ -304,11 +306,12 @@ class IrcLink:
             raise IrcLost("the server did not answer in time") from error
 
     async def say(self, target: str, lines: Sequence[str], done: Callable[[int], None], account: str = "") -> None:
-        """Send lines in groups, and call ``done`` with the size of each group that the server took. With an ``account``, send
+        """Send lines in groups, and call ``done`` with the size of each group that the server accepted. With an ``account``, send
         only while the nick is logged in with it: the server is asked before the first group and after each one, because many
-        lines take minutes and a nick can change hands at any time. A group during which it does is not passed to ``done``.
+        lines take minutes and a nick can change hands at any time. If it changes hands, ``done`` is not called for that group.
 
-        Raises IrcLost. Raises NotSent if the server refuses a line, and with the code AWAY if the account is not logged in.
+        Raises IrcLost. Raises NotSent if the server refuses a line, and with the code AWAY if the nick is not, or no longer,
+        logged in with the account.
         """
         async with self._saying:  # one message at a time, so that a refusal belongs to this message
             self._told, self._has_left, self._refusals = fold(target) if account else "", False, []

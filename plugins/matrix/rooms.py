@@ -22,7 +22,7 @@ _MATTERS = {"m.room.member", "m.room.join_rules", "m.room.history_visibility", "
 @dataclass(frozen=True, slots=True)
 class MatrixRoom:
     """Facts about a room. ``is_group`` is False only for a room that the account lists as direct, that has at most one other
-    member or invitee, and that no one else can read or join without an invitation.
+    member or invitee, and that other users can't read or join without an invitation.
     """
 
     is_group: bool = True

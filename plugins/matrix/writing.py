@@ -69,7 +69,9 @@ def _place(out: Outbound) -> dict[str, Any]:
 
 
 def _html(text: str, *, is_plain: bool) -> str:
-    """Return a text as HTML, or "" if it looks the same without HTML. The HTML adds nothing to what the Markdown expresses."""
+    """Return a text as HTML, or "" if it looks the same without HTML. The HTML contains nothing that the Markdown does not
+    express.
+    """
     if is_plain:
         return f"<pre><code>{escape(text)}</code></pre>"
     html: str = _markdown().render(text).strip()

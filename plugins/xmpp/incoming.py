@@ -74,7 +74,7 @@ def message_of(stanza: Element) -> XmppMessage | None:
 
 
 def archive_id(stanza: Element, archive: str) -> str:
-    """Return the id that an archive gave a message, or "" for none or several: the server of the archive removes forged ones."""
+    """Return the id that an archive gave a message, or "" for none or several: the server of the archive removes forged ids."""
     found = [one.get("id", "") for one in stanza.findall(f"{SID}stanza-id") if one.get("by") == archive]
     return found[0] if len(found) == 1 else ""
 

@@ -40,7 +40,7 @@ class XmppSender:
         self.shown: Recent[tuple[str, str], str] = Recent(10_000)
         """Our ids of messages that were shown, by the chat and either the id in the room's archive or our own id."""
         self._perhaps: Recent[tuple[str, str], bool] = Recent(10_000)
-        """Our ids of messages that a room showed for our nick without reporting its owner's address."""
+        """Our ids of messages that a room showed for our nick without reporting the address of the nick's owner."""
         self._asked: dict[str, dict[str, Any]] = {}
         self._waiting: dict[tuple[str, str], asyncio.Future[str]] = {}
         """Messages that wait for confirmation, by the confirming address and their ids."""

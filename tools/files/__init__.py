@@ -18,7 +18,7 @@ PAGE_LINES = 2000
 def late(module: str, name: str) -> Callable[[Any, Any], Awaitable[Any]]:
     """Return an async function that calls the function ``name`` of a module of this package. The first call imports the module.
 
-    So the first request to the model need not wait for the import of tools.
+    This way, the first request to the model does not wait for the import of tools.
     """
 
     async def call(args: Any, ctx: Any) -> Any:

@@ -67,7 +67,7 @@ def _tolerated(spot: Placement, what: str) -> str:
 def apply_hunks(text: str, hunks: Sequence[Hunk]) -> tuple[str, list[str]]:
     """Return ``text`` with every hunk applied, and notes. Hunks are in file order.
 
-    Raises ExecutionFailed for the first that does not fit.
+    Raises ExecutionFailed for the first hunk that does not fit.
     """
     lines = split_lines(text)
     out: list[str] = []

@@ -14,7 +14,8 @@ _KINDS: dict[str, DiffKind] = {"+": "added", "-": "removed", " ": "same"}
 
 
 class DiffLine(NamedTuple):
-    """A line of a diff. ``before`` and ``after`` are the lines that name a file, ``note`` is any line outside of hunks.
+    """A line of a diff. ``before`` and ``after`` are the lines that name a file. ``note`` is a line of no other kind: text around
+    hunks, or the remark that a file has no newline at its end.
 
     ``number`` is the line's number: in the old file for a removed line, else in the new file; 0 for other lines.
     """
@@ -25,7 +26,9 @@ class DiffLine(NamedTuple):
 
 
 def diff_lines(diff: str) -> Iterator[DiffLine]:
-    """Yield the lines of a diff in order. A line that the counts of a hunk's header include never names a file."""
+    """Yield the lines of a diff in order. A hunk has as many lines as its header says: a removed line that begins with ``--``
+    is not mistaken for the name of a file.
+    """
     old = new = old_left = new_left = 0
     for line in diff.split("\n"):
         kind = _KINDS.get(line[:1], "same" if not line else "note")

@@ -1,4 +1,4 @@
-"""Store what a call replaces, if its session keeps it."""
+"""Store the contents that a call replaces, if its session keeps them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcrib.contract.undo import Keeping
 
 
 class _Nothing:
-    """A keeper for calls outside a session, which keeps nothing."""
+    """A stand-in for a call without an undo log: it stores nothing."""
 
     warning = ""
 
@@ -26,5 +26,5 @@ class _Nothing:
 
 
 def changing(ctx: ToolCallContext, paths: Sequence[str]) -> AbstractAsyncContextManager[Keeping]:
-    """See UndoLog.changing."""
+    """Return a context for changing files, which stores the old contents if the session keeps them. See UndoLog.changing."""
     return nullcontext(_Nothing()) if ctx.undo is None else ctx.undo.changing(ctx, paths)

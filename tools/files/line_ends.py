@@ -32,7 +32,8 @@ def end_near(lines: Sequence[str], at: int) -> str:
 
 
 def places(text: str, old: str, *, exact: bool, every: bool) -> list[re.Match[str]]:
-    """Return the places of ``old``, if ``exact`` with the same line ends. Places may overlap unless ``every``.
+    """Return the places of ``old`` in ``text``; if ``exact``, only places with the same line ends. Places may overlap unless
+    ``every``.
 
     No place begins between the two characters of a CRLF.
     """

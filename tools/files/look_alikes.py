@@ -1,4 +1,6 @@
-"""Find a text in a file that differs from it only in characters that look alike or are invisible, and name them."""
+"""Find the part of a file that differs from a given text only in characters that look alike or are invisible, and name these
+characters.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ E = TypeVar("E", WritesFile, DeletesFile)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Request to change one file of a patch: read from ``source`` (None: new), written to ``target`` (None: deleted)."""
+    """A request to change one file: it is read from ``source`` (None: a new file) and written to ``target`` (None: deleted)."""
 
     source: str | None
     target: str | None
@@ -57,7 +57,7 @@ class Step:
 
     @property
     def owner(self) -> tuple[int, int] | None:
-        """The owner of the file, to restore if it is written under another name."""
+        """The owner and group of the file, set again when it is renamed or restored."""
         return None if self.info is None else self.info.owner
 
     @property
@@ -218,7 +218,7 @@ async def _load(path: str, step: Step, ctx: ToolCallContext) -> Text:
 
 
 async def _write(steps: Sequence[Step], ctx: ToolCallContext, kept: Keeping) -> None:
-    """Write and delete. If one step fails, revert the steps before it."""
+    """Write and delete the files. If a step fails, revert it and the steps before it, and raise ExecutionFailed."""
     done: list[Step] = []
     for step in steps:
         try:
@@ -239,7 +239,7 @@ async def _write(steps: Sequence[Step], ctx: ToolCallContext, kept: Keeping) -> 
 
 
 async def _give_all(step: Step, path: str, ctx: ToolCallContext) -> list[str]:
-    """Set owner and attributes of the old file on a rewritten one. Return notes about failures."""
+    """Give the file at ``path`` the owner and the attributes of the step's old file. Return notes about failures."""
     said = await give_back(ctx.environment, path, step.owner), await give_attributes(ctx.environment, path, step.attributes)
     return [f"{path}: {why}" for why in said if why]
 
@@ -261,7 +261,7 @@ async def _put_back(done: Sequence[Step], ctx: ToolCallContext) -> list[str]:
 
 
 async def _is_as_before(step: Step, ctx: ToolCallContext) -> bool:
-    """Return True if a failed step left the source unchanged, for example because it is not writable.
+    """Return whether the source of a failed step is unchanged, for example because the file is not writable.
 
     Raises OSError, EnvironmentFailed.
     """

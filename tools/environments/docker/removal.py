@@ -13,7 +13,7 @@ from tools.environments.docker.watch import watchdog
 _FIRST, _LATER = 0.5, 15.0
 """Seconds between two attempts: the first pause, which doubles each time, and the longest pause."""
 _SOUGHT = 60.0
-"""Seconds for which an engine may still create a container after toolcrib stopped waiting for it."""
+"""Time limit in seconds: an engine may still create a container so long after toolcrib stopped waiting for it."""
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ class InnerNetwork:
         with contextlib.ExitStack() as failed:
             failed.callback(self.close)
             self.listener = failed.enter_context(_received(line))
-            """Socket on which the proxy accepts connections from the sandbox's commands."""
+            """Socket where the proxy accepts connections from the sandbox's commands."""
             for name, count in (("tcp", "sockstat"), ("tcp6", "sockstat6")):
                 with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
                     self._tables.append(os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY | os.O_CLOEXEC))
