@@ -15,8 +15,8 @@ from toolcrib.contract.regex import Regex
 
 _POLICY = EmailPolicy(linesep="\r\n")
 _ROOT = 120
-"""Maximum length, in characters, of a thread id that is put into our Message-ID. Some mail programs name only the
-Message-ID in an answer.
+"""Maximum length, in characters, of a thread id that is put into our Message-ID. The id is put there because answers of some
+mail programs name only the mail that they answer, not the beginning of its thread.
 """
 _OURS = Regex(r"toolcrib\.[0-9a-f]{32}\.([\w-]*)@")
 _ID_TEXT = Regex(r"[\x21-\x3b\x3d\x3f-\x7e]{1,200}\Z")
@@ -36,7 +36,9 @@ def id_of(out: Outbound, domain: str) -> str:
 
 
 def thread_in(message_id: str) -> str:
-    """Return the thread in an id of ours, or "" for any other id. Also "" if a forged id contains an invalid one."""
+    """Return the thread id that a Message-ID of ours contains. Return "" if it contains none or an invalid one (it may be
+    forged), and for any other Message-ID.
+    """
     found = _OURS.match(message_id)
     try:
         root = "" if found is None else base64.urlsafe_b64decode(found[1] + "=" * (-len(found[1]) % 4)).decode("ascii")

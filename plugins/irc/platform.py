@@ -40,7 +40,7 @@ _EACH, _ALL = 20, 1_000
 
 @dataclass(slots=True)
 class _Saying:
-    """A message that is being sent: how many of its lines the server took, and the task that sends the remaining lines."""
+    """A message that is being sent: how many of its lines the server accepted, and the task that sends the remaining lines."""
 
     taken: int = 0
     task: asyncio.Task[None] | None = None
@@ -337,7 +337,7 @@ class IrcPlatform:
         return nick
 
     async def _note_asked(self, out: Outbound, ours: str) -> None:
-        """Store the open questions of a channel, so that a number alone answers a question if it is the only one."""
+        """Store the ids of a channel's open questions: if exactly one is open, a bare ``1`` or ``yes`` answers it."""
         known = self._asked.get(out.chat.id, [])
         if out.chat.is_group and bool(out.buttons) != (ours in known):
             now = [*known, ours][-50:] if out.buttons else [one for one in known if one != ours]

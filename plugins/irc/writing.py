@@ -20,7 +20,7 @@ _WHISPER = "\u2060"
 
 def lines_of(out: Outbound, most: int, nicks: Collection[str]) -> list[str]:
     """Return a message as lines of at most ``most`` bytes, cut between words if possible. Unless the text is plain, put an
-    invisible joiner into each of the channel's ``nicks`` in it, so that clients do not notify users who are named.
+    invisible joiner into each of the channel's ``nicks`` that it contains, so that clients do not notify these users.
     """
     text = without_controls(out.text) if out.is_plain else quiet(shown(out.text, _PLAIN), nicks)
     lines = [line.replace("\t", "    ").rstrip() for line in text.split("\n")]

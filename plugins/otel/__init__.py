@@ -20,7 +20,7 @@ _KEYS = ("content", "endpoint")
 
 
 class Otel:
-    """The plugin: passes events to the tracing between its start and its stop, and ignores others."""
+    """The plugin: passes events to its ``Tracing`` from its start to its stop, and ignores events before and after."""
 
     def __init__(self) -> None:
         self._settings: Mapping[str, str] = {}

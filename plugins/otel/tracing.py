@@ -20,8 +20,8 @@ from .exporting import CLOSE_SECONDS, Exporting
 _log = logging.getLogger(__name__)
 SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
 _PROVIDERS = {"gemini": "gcp.gemini", "chat": "openai", "responses": "openai", "text": "openai"}
-"""The conventions' provider names, for protocols that have other names here. Each names the company that designed the protocol,
-whichever server answers.
+"""The conventions' provider names for protocols with other names in toolcrib. A protocol's provider is the company that designed
+it, whichever server answers.
 """
 _MOST_OPEN = 10_000
 _MOST_TEXT = 20_000
@@ -78,7 +78,7 @@ class Tracing:
     # -- runs ----------------------------------------------------------------------------------------------------
 
     def run_started(self, identity: RunIdentity) -> None:
-        """Begin a run's span. For a delegate's run, it is a child of the span of the call that started it."""
+        """Begin a run's span. The span of a delegate's run is a child of the span of the call that started the delegate."""
         above = trace.get_current_span()
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "toolcrib"}
         about = {"gen_ai.conversation.id": identity.session_id, "toolcrib.platform": identity.platform}

@@ -31,8 +31,8 @@ _AT_START, _LATER = 150, 20
 of the channels that the bot is in. Slack allows an app about 50 reads a minute.
 """
 _LIST_PAUSES, _MOST_WAITED = (0.5, 3.0, 0.0), 20.0
-"""Pauses in seconds between attempts to list channels (0 ends them), and the longest pause that Slack may ask for. New messages
-wait until the channels are listed or the attempts have ended.
+"""Pauses in seconds between attempts to list channels (0: no other attempt), and the limit of a pause that Slack asks for. New
+messages wait until the channels are listed or the attempts have ended.
 """
 _SKEW = 60.0
 _POST = "toolcrib_post"

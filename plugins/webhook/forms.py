@@ -106,7 +106,7 @@ def _attachment(data: Any) -> Attachment:
 
 
 def _object(data: Any, known: Sequence[str]) -> Mapping[str, Any]:
-    """Return the fields. Raises Malformed for an unknown one, because a misspelt field would be ignored silently."""
+    """Return the fields. Raises Malformed for an unknown one, because a misspelt field would otherwise be ignored silently."""
     if not isinstance(data, Mapping):
         raise Malformed("expected a JSON object")
     for key in data:

@@ -29,7 +29,7 @@ UNREAD_BYTES = 8 * BODY_BYTES
 _SECONDS = 20.0
 _BODY_SECONDS = 30.0
 _IN_HEADERS = "!\"#$&'()*+,/:;<=>?@[\\]^`{|}~ "
-"""Characters that a header contains unescaped, besides letters and digits."""
+"""Characters that an idempotency key contains unescaped, besides letters, digits and ``_.-``."""
 _DIGEST = 24
 """Number of characters kept of a body's digest."""
 _MOST_SECONDS = 3_600.0

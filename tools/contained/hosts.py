@@ -1,4 +1,4 @@
-"""Hosts that a command needs and its sandbox does not reach: hosts to ask about, and hosts that the sandbox refused."""
+"""Hosts that a command needs and its sandbox does not reach: hosts to ask the user about, and hosts that the sandbox refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLIENTS: Mapping[str, frozenset[str]] = {
     "git": frozenset({"clone", "fetch", "pull", "push", "ls-remote", "submodule"}),
     **dict.fromkeys(("pip", "pip3"), frozenset({"install", "download", "wheel"})),
 }
-"""Programs that connect to addresses in their arguments, and the sub-commands that do so; empty for all."""
+"""Programs that connect to addresses in their arguments, each with the sub-commands that do so (an empty set: all)."""
 
 
 _SOCKETS = frozenset({"--unix-socket", "--abstract-unix-socket"})
@@ -38,8 +38,8 @@ def _limits(environment: Environment) -> LimitsHosts | None:
 async def needed_hosts(args: Mapping[str, Any], ctx: ToolCallContext) -> tuple[str, ...]:
     """Return the hosts that a call needs and the sandbox does not reach, to ask the user about.
 
-    They come from the arguments, and from addresses in the command's network clients. This machine is included only if the
-    arguments name it, because the session's own servers need no approval. Raises InvalidArguments.
+    They come from the argument ``hosts``, and from the addresses that the command passes to network clients. This machine is
+    included only if ``hosts`` names it, because the session's own servers need no approval. Raises InvalidArguments.
     """
     environment = _limits(ctx.environment)
     if environment is None:
@@ -58,7 +58,7 @@ async def needed_hosts(args: Mapping[str, Any], ctx: ToolCallContext) -> tuple[s
 
 
 def addressed_hosts(command: str) -> list[str]:
-    """Return the hosts in the addresses of a command's network clients."""
+    """Return the hosts in the addresses that a command passes to network clients."""
     if "://" not in command:
         return []
     from tools.judge.detect import examine
@@ -71,7 +71,7 @@ def addressed_hosts(command: str) -> list[str]:
 
 
 def _words(words: Sequence[str]) -> Sequence[str]:
-    """Return the arguments of a network client that connects, () for other programs."""
+    """Return the arguments of a network client that connects to the addresses in them, () for other commands."""
     for number, word in enumerate(words):
         name = posixpath.basename(word)
         if (verbs := _CLIENTS.get(name)) is not None:

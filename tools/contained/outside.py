@@ -1,4 +1,4 @@
-"""Commands that run outside the sandbox: which calls do, which programs must, and the sentence that offers to do so."""
+"""Commands outside the sandbox: which calls run there, which programs must, and the text that offers this to the model."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ _LASTING = "allow the host in each session (sandbox.hosts)"
 
 
 def offer(found: Sequence[Denial], *, ask: bool, hosts: Sequence[str] = ()) -> str:
-    """Return the sentence about what the sandbox stopped and what can be done, "" if nothing was stopped.
+    """Return the text about what the sandbox stopped and what can be done, "" if nothing was stopped.
 
     ``ask``: the command may run outside. ``hosts``: hosts that a call can request.
     """
@@ -177,9 +177,9 @@ def offer(found: Sequence[Denial], *, ask: bool, hosts: Sequence[str] = ()) -> s
 def offer_after(
     outcome: ExecOutcome, environment: Environment, settings: Mapping[str, Json], refused: Sequence[DeniedConnection] = ()
 ) -> str:
-    """Return the sentence about what the environment's sandbox stopped in a command, "" if nothing was stopped.
+    """Return the text about what the environment's sandbox denied to a command, "" if nothing was denied.
 
-    ``refused``: the connections that it refused meanwhile.
+    ``refused``: the connections that it refused while the command ran.
     """
     holds = containment_of(environment)
     if holds is None:

@@ -128,8 +128,8 @@ def denials(
 ) -> list[Denial]:
     """Return what the sandbox denied to a command, at most MOST denials.
 
-    ``network_denials``: the connections that the proxy refused meanwhile. ``real`` resolves links. ``writes`` returns whether a
-    path is writable outside the sandbox: the sandbox did not deny a path that the user cannot write anyway.
+    ``network_denials``: the connections that the proxy refused while the command ran. ``real`` resolves links. ``writes`` returns
+    whether a path is writable outside the sandbox: a path that the user cannot write to anyway was not denied by the sandbox.
     """
     found: dict[tuple[DenialKind, str], Denial] = {}
     for refused in network_denials:
