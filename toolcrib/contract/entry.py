@@ -49,7 +49,7 @@ class ToolEntry:
     id: str = ""
     check_fn: CheckFn | None = None
     requires_env: tuple[str, ...] = ()
-    """Variables that the tool needs, for people to read; ``check_fn`` decides."""
+    """Variables that the tool needs. Users see them if ``check_fn`` returns a false value without a reason."""
     is_async: bool = False
     description: str = ""
     emoji: str = ""

@@ -36,5 +36,5 @@ class Signals(Protocol):
         ...
 
     def listen(self, heard: Callable[[str], None]) -> Callable[[], None]:
-        """Call ``heard(topic)`` for every signal, from any thread; it must not block. Return a function that stops this."""
+        """Call ``heard(topic)`` for every signal, from any thread; ``heard`` must not block. Return a function that ends this."""
         ...

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from tools.judge.findings import Finding, visible
 
-if TYPE_CHECKING:  # the judge is imported before the first call
+if TYPE_CHECKING:  # the judge is not imported at the start, but before the first call
     from toolcrib.contract.effects import Effect
     from toolcrib.contract.entry import ToolEntry
     from tools.judge.meaning.state import Snapshot

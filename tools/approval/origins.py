@@ -13,7 +13,7 @@ from toolcrib.contract.errors import StoreFailed
 from toolcrib.contract.records import NO_ENTRIES
 from toolcrib.contract.store import OriginStore
 
-if TYPE_CHECKING:  # the judge is imported before the first call
+if TYPE_CHECKING:  # the judge is not imported at the start, but before the first call
     from tools.judge.calls import Judgement
     from tools.judge.meaning.value import Taint
 

@@ -15,7 +15,7 @@ from tools.judge.findings import Finding
 from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
 
-if TYPE_CHECKING:  # the judge is imported before the first call
+if TYPE_CHECKING:  # the judge is not imported at the start, but before the first call
     from tools.judge.calls import Judgement
     from tools.judge.layers import Layers
 

@@ -185,9 +185,8 @@ def _end(pid: int) -> None:
 
 
 def _rg_glob(glob: str | None) -> list[str]:
-    """Return rg's options for a glob. ``--glob`` would also override .gitignore for matching files; a file type does not.
-
-    But a file type cannot contain a slash.
+    """Return rg's options for a glob. They define a file type, because ``--glob`` would also override .gitignore for matching
+    files. A glob that no file type can express (with a slash, a leading ``!`` or ``include:``) is passed as ``--glob``.
     """
     if not glob:
         return []

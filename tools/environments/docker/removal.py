@@ -13,7 +13,7 @@ from tools.environments.docker.watch import watchdog
 _FIRST, _LATER = 0.5, 15.0
 """Seconds between two attempts: the first pause, which doubles each time, and the longest pause."""
 _SOUGHT = 60.0
-"""Time limit in seconds: an engine may still create a container so long after toolcrib stopped waiting for it."""
+"""Maximum seconds until an engine creates a container after toolcrib stopped waiting for it."""
 
 
 @dataclass(slots=True)
