@@ -49,7 +49,7 @@ class ToolEntry:
     id: str = ""
     check_fn: CheckFn | None = None
     requires_env: tuple[str, ...] = ()
-    """Variables that the tool needs. Users see them if ``check_fn`` returns a false value without a reason."""
+    """Variables that the tool needs. Users see the missing ones if ``check_fn`` returns a false value without a reason."""
     is_async: bool = False
     description: str = ""
     emoji: str = ""
