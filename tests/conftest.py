@@ -88,6 +88,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_beside("measuring"))
 
 
+_FAST = _beside("fast") if os.environ.get("TOOLCRIB_FAST") else None
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the slow files in the fast run."""
+    return True if _FAST and collection_path in _FAST.slow_files() else None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Iterator[None]:
     """Exclude objects that live to the end from garbage collection: thousands of tests with their data.
@@ -106,8 +114,8 @@ def pytest_collection() -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)  # before xdist's own hook, which reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take samples of long series, and mark as ``full`` the tests that the fast run skips, if they don't have that mark."""
-    if os.environ.get(SAMPLE):
-        items[:], left = _beside("series").sample(items)
+    for take in (*((_beside("series").sample,) if os.environ.get(SAMPLE) else ()), *((_FAST.first_cases,) if _FAST else ())):
+        items[:], left = take(items)
         config.hook.pytest_deselected(items=left)
     tests = f"{Path(__file__).parent}/"
     folders = tuple(f"{tests}{name}/" for name in FULL_RUN_FOLDERS)

@@ -23,6 +23,7 @@ def old_ring() -> weakref.ref[Ring]:
     """Return a reference to garbage that has outlived the collections of young objects."""
     ring = Ring()
     known = weakref.ref(ring)
+    gc.collect()  # from here on the collections are counted
     gc.collect(1)
     gc.collect(1)
     del ring

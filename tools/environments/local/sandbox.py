@@ -61,7 +61,7 @@ class Sandbox:
     If commands kill its keeper, everything left in it is ended before another sandbox starts.
     """
 
-    descriptors = 18
+    descriptors = 20
     """Number of descriptors that this process uses for a shell, including those of the sandbox itself."""
 
     def __init__(self, root: str, plan: SandboxPlan, where: str, reach: NetworkGuard | None = None) -> None:
