@@ -94,8 +94,8 @@ def _report(run: _Run, argv: Sequence[str]) -> str:
         "# The last run\n\n"
         f"    python -m benchmarks {' '.join(argv)}\n\n"
         f"{today}, {platform.python_implementation()} {platform.python_version()}, {machine}. "
-        "Every baseline was measured in the same run, taking turns; figures are medians, or the best of several.\n"
-        "A bar with an x limits the ratio, any other the value.\n\n"
+        "Each figure and its baseline were measured alternately; each is a median, or the best of several measurements.\n"
+        "A bar with an x limits the ratio; any other bar limits the value.\n\n"
         f"{as_table(run.figures)}\n" + "".join(f"\n{part}" for part in run.details)
     )
 

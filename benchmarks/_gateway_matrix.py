@@ -56,7 +56,7 @@ def measure(model: str, *, quick: bool) -> list[Figure]:
     if lost["ours"]:
         print(f"gateway.chats_matrix: {lost['ours']} of {chats * rounds} messages were not answered", file=sys.stderr)
         many["ours"] = float("inf")
-    bare = "a bare matrix-nio bot that echoes after as long"
+    bare = "a bare matrix-nio bot that echoes after the same time"
     return [
         Figure(
             "gateway.chats_matrix",
@@ -74,7 +74,7 @@ def measure(model: str, *, quick: bool) -> list[Figure]:
             alone["bare"] * 1000,
             200.0,
             "value",
-            f"{bare}; measured is what ours takes more, in one chat",
+            f"{bare}; measured: how much longer ours takes, in one chat",
         ),
     ]
 

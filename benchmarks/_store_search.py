@@ -60,20 +60,22 @@ def figures(folder: Path, number: int, *, million: int) -> list[Figure]:
     short = _Measured(folder / "short", SHORT, number)
     sizes = [short.size, _Measured(folder / "long", LONG, max(number // 10, 100), searches=False).size]
     found = [
-        _search(name, short.took[name], bar, f"a message read by its place, of {number:,}", short.plain)
+        _search(name, short.took[name], bar, f"reading one message by its position, of {number:,}", short.plain)
         for name, bar in (("rare", 2), ("newest", 5), ("ranked", 10))
     ]
     if million:
         large = _Measured(folder / "million", SHORT, million)
         for name, bar in (("rare", 3), ("newest", 3), ("session", 3)):
-            against = f"the same of {number:,} messages; measured: of {million:,}"
+            against = f"the same search in {number:,} messages; measured: in {million:,}"
             found.append(_ratio(f"search_{name}_million", large.took[name], short.took[name], bar, against))
         found.append(
-            _search("ranked_million", large.took["ranked"], 40, f"a message read by its place, of {million:,}", large.plain)
+            _search(
+                "ranked_million", large.took["ranked"], 40, f"reading one message by its position, of {million:,}", large.plain
+            )
         )
     worst = max(sizes, key=lambda size: size[0] / size[1])
-    against = f"their text; with the search index; the worse of messages of {SHORT} and of {LONG} bytes"
-    opened = _ratio("start", short.opened, short.opened_empty, 1.1, f"an empty store; {number:,} messages")
+    against = f"the messages' text; measured: the store with its index; the worse of messages of {SHORT} and of {LONG} bytes"
+    opened = _ratio("start", short.opened, short.opened_empty, 1.1, f"an empty store; measured: {number:,} messages")
     size = Figure("store.size", worst[0] / 2**20, "MiB", worst[1] / 2**20, 2.5, "ratio", against)
     return [size, _size_of_calls(folder / "calls", max(number // 50, 100)), opened, *found]
 
@@ -86,7 +88,7 @@ def _size_of_calls(path: Path, number: int) -> Figure:
         for place, text in enumerate(_Texts(LONG).texts(number)):
             total += runner.run(_read_file(store, f"s{place // _EACH}", f"call_{place}", text))
     kept = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
-    against = f"their text: {number:,} calls that read {LONG} bytes each; arguments and what was read, once"
+    against = f"the text of {number:,} calls that read {LONG} bytes each: arguments and results, counted once"
     return Figure("store.size_calls", kept / 2**20, "MiB", total / 2**20, 2.5, "ratio", against)
 
 

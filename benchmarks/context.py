@@ -48,7 +48,7 @@ def _changed(wire: str, folder: Path, turns: int) -> Figure:
         )
     before, same = min(((len(one), _same(one, after)) for one, after in pairwise(sent)), key=lambda pair: pair[1] / pair[0])
     changed = 100 - 100 * same / before
-    against = f"the request before; the worst of {turns}, of {before:,} bytes"
+    against = f"the previous request; measured: its changed part, the worst of {turns}, of {before:,} bytes"
     return Figure(f"context.cache_{wire}", changed, "%", 100.0, BAR, "value", against)
 
 

@@ -42,13 +42,13 @@ def measure(*, quick: bool) -> list[Figure]:
     alone = _late(few, 1.0 if quick else _FEW_SECONDS)
     spread, together = _late(jobs, minute), _late(jobs, 0.0)
     idle, none = _idle(many, seconds)
-    few_jobs = f"{few} jobs with a quarter of a second between them"
-    asked = f"until its model is asked, p99; {few_jobs}, against {jobs:,}"
-    claimed = f"from its time until it is claimed, p99; {few_jobs}, against {jobs:,} of one moment"
-    cores = f"processor time of one core; a gateway with no job, against one with {many:,} that are not due"
+    few_jobs = f"{few} jobs a quarter of a second apart"
+    asked = f"{few_jobs}, each until its model is asked, p99; measured: {jobs:,}"
+    claimed = f"{few_jobs}, each from its due time until it is claimed, p99; measured: {jobs:,} due at one moment"
+    cores = f"processor time of one core; a gateway without jobs; measured: one with {many:,} jobs that are not due"
     return [
-        Figure("cron.late", spread.asked, "ms", alone.asked, 1_000, "value", f"{asked} within {minute:g} s"),
-        Figure("cron.burst", together.asked, "ms", alone.asked, math.inf, "value", f"{asked} of one moment"),
+        Figure("cron.late", spread.asked, "ms", alone.asked, 1_000, "value", f"{asked} due within {minute:g} s"),
+        Figure("cron.burst", together.asked, "ms", alone.asked, math.inf, "value", f"{asked} due at one moment"),
         Figure("cron.claim_at_once", together.claimed, "ms", alone.claimed, 1_000, "value", claimed),
         Figure("cron.idle", idle * 100, "%", none * 100, 0.1, "value", cores),
     ]

@@ -87,7 +87,7 @@ def _bare(number: int, rounds: int) -> list[Figure]:
     loop.close()
     return [
         Figure("dispatch.sync", took["sync"], "us", took["direct"], 7, "ratio", "json.dumps(handler(args))"),
-        Figure("dispatch.async", took["async"], "us", took["direct_async"], 2, "ratio", "run_until_complete on a kept loop"),
+        Figure("dispatch.async", took["async"], "us", took["direct_async"], 2, "ratio", "run_until_complete on one reused loop"),
     ]
 
 
@@ -135,7 +135,7 @@ def _plugins(number: int, rounds: int) -> Figure:
         return timed()
 
     took = median_of_each({"plain": plain, "hooked": hooked}, rounds)
-    against = "no plugin but approval; ten with pre_tool_call and post_tool_call"
+    against = "only the approval plugin; measured: ten more, with pre_tool_call and post_tool_call"
     return Figure("dispatch.plugins", took["hooked"] * 1e6, "us", took["plain"] * 1e6, 4, "ratio", against)
 
 
@@ -175,11 +175,11 @@ def _gate(number: int, rounds: int) -> list[Figure]:
     with _switches() as switch:
         runs["switch"] = each(switch, number, busy)
         took = {name: seconds * 1e6 for name, seconds in best_of_each(runs, rounds).items()}
-    against = "no plugin but approval"
+    against = "only the approval plugin"
     bare = took["plain_busy"] + took["switch"]
     what = f"{against}, and a bare switch to a thread and back, in processor time"
     return [
-        Figure("dispatch.gate", took["gated"], "us", took["plain"], 10, "ratio", f"{against}, by the clock"),
+        Figure("dispatch.gate", took["gated"], "us", took["plain"], 10, "ratio", f"{against}, elapsed time"),
         Figure("dispatch.gate_cpu", took["gated_busy"], "us", bare, 2, "ratio", what),
     ]
 

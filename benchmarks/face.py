@@ -70,7 +70,13 @@ def _first_prompt(home: Path, *, quick: bool) -> Figure:
         run()  # compiles bytecode that is missing
     took = median_of_each(runs, 1 if quick else 15)
     return Figure(
-        "face.first_prompt", took["chat"] * 1e3, "ms", took["pass"] * 1e3, 25, "ratio", "python -c pass; the chat also ends"
+        "face.first_prompt",
+        took["chat"] * 1e3,
+        "ms",
+        took["pass"] * 1e3,
+        25,
+        "ratio",
+        "python -c pass; measured with the chat's end",
     )
 
 
@@ -98,7 +104,7 @@ def _resume(home: Path, *, quick: bool) -> Figure:
         for run in runs.values():
             run()  # compiles bytecode that is missing
         took = median_of_each(runs, 1 if quick else 9)
-    against = f"a new chat; {_LONG:,} messages, and the chat also ends"
+    against = f"a new chat; measured: {_LONG:,} messages, with the chat's end"
     return Figure("face.resume", took["resumed"] * 1e3, "ms", took["new"] * 1e3, 1000, "value", against)
 
 
@@ -241,10 +247,12 @@ def _while_it_streams(home: Path, *, quick: bool) -> list[Figure]:
     loaded, shown, size = _streamed(home, count, 0)
     calm = _percentile(idle, 95)
     return [
-        Figure("face.echo", _percentile(loaded, 95), "ms", calm, calm + 25, "value", "a key while nothing runs; p95 of both"),
-        Figure("face.first_token", _percentile(shown, 50), "ms", calm, 25, "value", "the same; p50, token to screen"),
-        Figure("face.first_token_p95", _percentile(shown, 95), "ms", calm, 50, "value", "the same; p95, token to screen"),
-        Figure("face.bytes", size / count, "bytes", 8.0, 50, "value", "a token's own; with four calls and the keys"),
+        Figure("face.echo", _percentile(loaded, 95), "ms", calm, calm + 25, "value", "a key while no run is in progress; p95"),
+        Figure("face.first_token", _percentile(shown, 50), "ms", calm, 25, "value", "the same; measured: token to screen, p50"),
+        Figure(
+            "face.first_token_p95", _percentile(shown, 95), "ms", calm, 50, "value", "the same; measured: token to screen, p95"
+        ),
+        Figure("face.bytes", size / count, "bytes", 8.0, 50, "value", "the token itself; measured with four calls and the keys"),
     ]
 
 

@@ -66,7 +66,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 def _streamed(url: str, few: int, chats: int, seconds: float) -> list[Figure]:
     base, many = (_child("chats", url, number, seconds, _BEGIN_SECONDS) for number in (few, chats))
-    what = f"{few} chats; measured are {chats} at {_PER_SECOND:g} deltas a second each, the added p99"
+    what = f"{few} chats; measured: {chats} at {_PER_SECOND:g} deltas a second each, the added delay, p99"
     if many["chats"] < chats:
         what += f", {chats - many['chats']} without a delta yet, counted by their waiting time"
     shown = f"{many['deltas']} deltas of {many['chats']} chats, p50 {many['p50']:.1f} ms, {many['cpu']:.2f} cores"
@@ -77,7 +77,17 @@ def _streamed(url: str, few: int, chats: int, seconds: float) -> list[Figure]:
 def _approved(url: str, rounds: int) -> list[Figure]:
     found = _child("approve", url, rounds)
     asked, ran = statistics.median(found["asked"]), statistics.median(found["ran"])
-    return [Figure("gateway.approve", ran, "ms", asked, 100.0, "value", "a message until its question")]
+    return [
+        Figure(
+            "gateway.approve",
+            ran,
+            "ms",
+            asked,
+            100.0,
+            "value",
+            "from a message to its approval request; measured: from the approval until the call has run",
+        )
+    ]
 
 
 def _idle_and_start(url: str, chats: int, parked: int, starts: int) -> list[Figure]:
@@ -91,7 +101,7 @@ def _idle_and_start(url: str, chats: int, parked: int, starts: int) -> list[Figu
     print(f"gateway.idle: {met} chats met, {found['cpu'] / met * 1000:.1f} ms of processor time each", file=sys.stderr)
     stored = f"an empty store; measured: {met} chats, {parked} parked runs"
     return [
-        Figure("gateway.idle", added, "MiB", found["before"], 200.0, "value", f"before {chats} chats were met{late}"),
+        Figure("gateway.idle", added, "MiB", found["before"], 200.0, "value", f"before the gateway knew {chats} chats{late}"),
         Figure("gateway.start", full, "s", none, 2.0, "value", stored),
     ]
 
@@ -104,7 +114,7 @@ def _kill(kills: int, users: int) -> Figure:
         raise CannotMeasureError(done.stderr.strip()[-500:] or last)
     print(*(line for line in done.stdout.splitlines() if line.startswith("FAULT")), last, sep="\n", file=sys.stderr)
     faults = int(last.rpartition(": ")[2].split()[0])
-    return Figure("gateway.kill", faults, "faults", kills, 0, "value", f"kills, beside {users} users")
+    return Figure("gateway.kill", faults, "faults", kills, 0, "value", f"the number of kills, while {users} users chat")
 
 
 @contextlib.contextmanager

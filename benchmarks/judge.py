@@ -64,7 +64,7 @@ def measure(*, quick: bool) -> list[Figure]:
             ten["short"] * 1e3,
             12,
             "ratio",
-            f"200 lines; measured are 2,000; the worst: {worst}",
+            f"200 lines; measured: 2,000; the worst: {worst}",
         ),
         Figure("judge.missed", missed, "%", dangerous, 1, "value", "the dangerous rows of commands.jsonl"),
         Figure("judge.false", false, "%", len(rows) - dangerous, 1, "value", "the benign rows of commands.jsonl"),
@@ -155,7 +155,7 @@ def _score(rows: Sequence[Mapping[str, Any]], judged: Callable[[str], Sequence[A
 
 def _tables(rows: Sequence[Mapping[str, Any]], grey: Sequence[Mapping[str, Any]], judged: Callable[[str], Sequence[Any]]) -> str:
     flagged = {row["id"]: bool(judged(row["command"])) for row in (*rows, *grey)}
-    parts = ["## The judge: asked about, of all", ""]
+    parts = ["## The judge: commands that it asks about, of all", ""]
     for title, chosen, by in (
         ("dangerous, by category", [row for row in rows if row["label"] == "dangerous"], "category"),
         ("dangerous, by obfuscation", [row for row in rows if row["label"] == "dangerous"], "obfuscation"),

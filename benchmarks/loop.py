@@ -112,7 +112,7 @@ def _session_memory(home: Path, number: int, rounds: int) -> Figure:
         return lambda: int(_measured_in_child(home, "resume", session_id)) / 1024
 
     resident = median_of_each({"short": resume("short"), "long": resume("long")}, rounds)
-    against = f"its text: {number:,} messages of {size / number:.0f} bytes; measured is RSS, beyond an empty session's"
+    against = f"the text of {number:,} messages of {size / number:.0f} bytes; measured: RSS beyond an empty session's"
     return Figure("loop.session_memory", resident["long"] - resident["short"], "MiB", size / 2**20, 3, "ratio", against)
 
 

@@ -72,10 +72,26 @@ def measure(*, quick: bool) -> list[Figure]:
         print(f"many.sessions: {found.failures} of {number} failed: {found.first_failure}", file=sys.stderr)
     what = f"{number} commands in {seconds:g} s, {_DESCRIPTORS} descriptors"
     return [
-        Figure("many.sessions", found.delay, "ms", found.idle_delay, found.idle_delay + _DELAY, "value", f"an idle loop; {what}"),
+        Figure(
+            "many.sessions",
+            found.delay,
+            "ms",
+            found.idle_delay,
+            found.idle_delay + _DELAY,
+            "value",
+            f"an idle event loop; {what}",
+        ),
         Figure("many.failures", found.failures, "commands", number, 0, "value", what),
-        Figure("many.memory", found.memory, "kB", _MEMORY, _MEMORY, "value", "the bar, an idle session"),
-        Figure("many.descriptors", found.descriptors, "fds", _DESCRIPTORS, _DESCRIPTORS, "value", "the limit; open in the end"),
+        Figure("many.memory", found.memory, "kB", _MEMORY, _MEMORY, "value", "the bar; measured: an idle session"),
+        Figure(
+            "many.descriptors",
+            found.descriptors,
+            "fds",
+            _DESCRIPTORS,
+            _DESCRIPTORS,
+            "value",
+            "the limit; measured: open at the end",
+        ),
     ]
 
 

@@ -58,7 +58,7 @@ def _resume(name: str, folder: Path, url: str, times: int) -> Figure:
 def _idle(folder: Path, runs: int) -> Iterator[Figure]:
     with _child("idle", folder, "") as child:
         found = _ask(child, {"do": "park", "runs": runs})
-    words = f"the process before; {runs:,} parked runs, {found['real']} of them driven, the rest stored as they were"
+    words = f"the process before; {runs:,} parked runs, {found['real']} of them really run, the others copied into the store"
     yield Figure("park.idle", found["added"], "MB", found["before"], 20, "value", words)
     yield Figure("park.idle_threads", found["threads"], "threads", found["threads_before"], 0, "value", "the process before")
 

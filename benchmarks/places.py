@@ -155,7 +155,13 @@ def _interrupts(place: Place, cwd: Path, number: int) -> Figure:
     value = took[min(len(took) - 1, int(len(took) * 0.99))] * 1e3
     baseline = statistics.median(took) * 1e3
     return Figure(
-        f"places.interrupt_{place.name}", value, "ms", baseline, _INTERRUPT[place.name], "value", f"the median of {number}"
+        f"places.interrupt_{place.name}",
+        value,
+        "ms",
+        baseline,
+        _INTERRUPT[place.name],
+        "value",
+        f"the median of {number}; measured: p99",
     )
 
 
@@ -168,8 +174,8 @@ def _bulk(place: Place, cwd: Path, rounds: int) -> list[Figure]:
     said = json.loads(done.stdout)
     name, raw = f"places.bulk_{place.name}", said["raw"] * 1e3
     return [
-        Figure(name, said["seconds"] * 1e3, "ms", raw, 2.0, "ratio", "the bare channel of the same library"),
-        Figure(f"{name}_memory", said["memory"], "MB", 100.0, 20.0, "value", "what was printed"),
+        Figure(name, said["seconds"] * 1e3, "ms", raw, 2.0, "ratio", "the same library without toolcrib"),
+        Figure(f"{name}_memory", said["memory"], "MB", 100.0, 20.0, "value", "the size of the output"),
     ]
 
 
@@ -204,4 +210,4 @@ def _parallel(place: Place, cwd: Path, number: int) -> Figure:
         return float(right.count(False))
 
     wrong = asyncio.run(all_of_them())
-    return Figure(f"places.parallel_{place.name}", wrong, "wrong", number, 0.0, "value", "sessions at once, on one server")
+    return Figure(f"places.parallel_{place.name}", wrong, "wrong", number, 0.0, "value", "concurrent sessions on one server")

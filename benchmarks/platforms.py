@@ -30,8 +30,8 @@ _BEGIN_SECONDS, _TRY_SECONDS = 45.0, 2.5
 _BARE = {
     "xmpp": "slixmpp bot on the same Prosody",
     "irc": "bot of the irc library on the same ngircd",
-    "discord": "discord.py bot; the server is a fake of ours",
-    "slack": "slack-bolt bot; the server is a fake of ours",
+    "discord": "discord.py bot on the same fake server",
+    "slack": "slack-bolt bot on the same fake server",
     "email": "aioimaplib and aiosmtplib bot on the same Dovecot and OpenSMTPD",
 }
 
@@ -63,9 +63,9 @@ def _echo(name: str, model: str, *, quick: bool) -> Figure:
     bare, ours = statistics.median(took[BARE]), statistics.median(took[OURS])
     what = f"a bare {_BARE[name]}"
     if is_mail:
-        words = f"{what}; measured is ours, from a mail's delivery to its answer's, a model of {_SECONDS:g} s included, p50"
+        words = f"{what}; measured: ours, from a mail's delivery to its answer's delivery, with a model of {_SECONDS:g} s, p50"
         return Figure("platforms.echo_email", ours, "s", bare, 5.0, "value", words)
-    words = f"{what}, that echoes after as long; measured is what ours takes more, p50"
+    words = f"{what} that echoes after the same time; measured: how much longer ours takes, p50"
     return Figure(f"platforms.echo_{name}", (ours - bare) * 1000, "ms", bare * 1000, 50.0, "value", words)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.core import Figure, once
 from tools.undo.snapshots.project import Project
 
-_WALK = "a walk that takes each file's facts"
+_WALK = "a walk that reads each file's metadata"
 
 
 def measure(*, quick: bool) -> list[Figure]:
@@ -61,8 +61,8 @@ async def _measure(root: Path, rounds: int) -> list[Figure]:
         Figure("snapshot.first", best(first), "ms", walk, 15.0, "ratio", _WALK),
         Figure("snapshot.later", best(ten), "ms", walk, 30.0, "value", _WALK),
         Figure("snapshot.none", best(none), "ms", walk, 5.0, "value", _WALK),
-        Figure("undo.restore", best(undo), "ms", best(copy), 3.0, "ratio", "cp -a of the same 1,000 files over what changed"),
-        Figure("snapshot.disk", kept, "MB", size, 1.2, "ratio", "the content"),
+        Figure("undo.restore", best(undo), "ms", best(copy), 3.0, "ratio", "cp -a of the same 1,000 files over the changed ones"),
+        Figure("snapshot.disk", kept, "MB", size, 1.2, "ratio", "the files' content"),
     ]
 
 

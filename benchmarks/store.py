@@ -110,7 +110,7 @@ def _appends(folder: Path, number: int, rounds: int) -> list[Figure]:
         kept = len(runner.run(store.sessions.messages("s")))
         if kept != 2 * rounds * number:
             raise CannotMeasureError(f"{kept} messages were kept of {2 * rounds * number}")
-    against = "sqlite3 alone, with the same pragmas (synchronous=FULL), indexes and lease check; durable, by the clock, "
+    against = "sqlite3 alone, with the same pragmas (synchronous=FULL), indexes and lease check; durable, elapsed time, "
     return [
         _figure("store.append", took, "alone", "direct", 2.0, f"{against}one caller"),
         _figure("store.append_shared", took, "several", "direct", 0.3, f"{against}one caller; measured: {CALLERS} callers"),
@@ -143,7 +143,7 @@ def _append_postgres(store: Store, url: str, number: int, rounds: int) -> Figure
             "store": _each(lambda: runner.run(all_of_them()), number, time.perf_counter),
         }
         took = {name: seconds * 1e6 for name, seconds in best_of_each(runs, rounds).items()}
-    against = f"one INSERT on a connection, in the thread that wants it; by the clock, {CALLERS} callers"
+    against = f"one INSERT on a connection, in the calling thread; elapsed time, {CALLERS} callers"
     return _figure("store.append_postgres", took, "store", "direct", 1.0, against)
 
 
@@ -218,7 +218,7 @@ def _blocking(name: str, store: Store, holder: list[str], seconds: float, rounds
         locked = min(runner.run(_while_locked(store, holder, seconds)) for _ in range(rounds))
         if len(runner.run(store.sessions.messages("s"))) != rounds:
             raise CannotMeasureError("the writes that waited for the lock are not there")
-    against = f"a loop that does nothing; measured is the longest delay in {seconds:g} s, the best of {rounds}"
+    against = f"an idle event loop; measured: the longest delay in {seconds:g} s, the best of {rounds}"
     return Figure(name, locked * 1e3, "ms", idle * 1e3, 20, "value", against)
 
 

@@ -21,7 +21,7 @@ def test_a_page_has_no_marks_that_are_for_the_site_or_the_tests(run: Any) -> Non
     shown = run("docs", "plugins").out
     assert "register_tools" in shown
     assert "<!--" not in shown
-    assert "how to use `toolcrib chat`.\n\nThe conversation stays" in run("docs", "chat").out, "there are no pictures in a terminal"
+    assert "`toolcrib chat`.\n\nThe conversation stays" in run("docs", "chat").out, "there are no pictures in a terminal"
     shown = run("docs", "reference/hooks/index").out
     assert "\n- `toolcrib docs reference/hooks/tool_gate`: tool_gate\n" in shown
     assert "toctree" not in shown
