@@ -242,7 +242,7 @@ class Agent:
     async def aask(
         self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | type[Any] | None = None
     ) -> RunResult:
-        """Ask and return the run's result, from async code."""
+        """Do what ``ask`` does, from async code."""
         from agent.conversation.structured import AnswerType
 
         answer = AnswerType(schema)
@@ -336,10 +336,13 @@ class Agent:
         await self.crib.aclose()
 
     async def _answered(self) -> None:
-        """Wait until all replies have ended, or _CLOSE_LIMIT has passed, but not for a reply that closes the Agent itself."""
+        """Interrupt all running requests, and wait until they have ended, for at most _CLOSE_LIMIT seconds.
+
+        A request that closes the Agent itself is not waited for.
+        """
         give_up = time.monotonic() + _CLOSE_LIMIT
         while self._asking - {asyncio.current_task()} and time.monotonic() < give_up:
-            self.interrupt()  # repeat, because a reply may not have begun
+            self.interrupt()  # repeated: a request that begins later clears the interrupt
             await asyncio.sleep(0.01)  # requests may run in event loops of other threads
 
 

@@ -56,7 +56,7 @@ class ToolStarted:
     call: ToolCall
     emoji: str
     display: ToolDisplay | None = None
-    """Display of calls, from the tool's registration."""
+    """The tool's display settings, from its registration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class ToolProgressed:
 class ToolActivity:
     """Content that a call shows as ``activity``, complete and with its changes applied: it replaces earlier content.
 
-    A few times a second at most. ``content`` is JSON of at most 2,000 values and 256 Ki characters.
+    Sent a few times a second at most. ``content`` is JSON of at most 2,000 values and 256 Ki characters.
     """
 
     call_id: str
@@ -105,7 +105,7 @@ class ImageMade:
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """The model has answered. ``usage`` is the server's count of tokens: input, output; ``finish`` is ProviderTurn's."""
+    """The model has answered. ``usage`` is the server's count of tokens: input, output; ``finish`` is ProviderTurn.finish."""
 
     number: int
     text: str

@@ -72,8 +72,8 @@ class Explanation:
         return handling(finding, self.weighed.layers, home)
 
     def decider(self, finding: Finding, person: str) -> str:
-        """Return words for the decider of a finding: a rule, a grant, plan mode, "no user is asked" if the sandbox or an undo
-        handles it, or else ``person``.
+        """Return, in words, who or what decides on a finding: a rule, a grant or plan mode, "no user is asked" if the sandbox or
+        an undo handles the finding, or else ``person``.
         """
         if finding.level in ("allow", "block"):
             return f"the rule {finding.key}"

@@ -1,4 +1,4 @@
-"""Backend, a configured place for commands. A kind that needs more has its own class, in the module of the same name."""
+"""Backend: a configured way to run commands. If a kind needs code of its own, the module of the same name has a subclass."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BackendOpening:
 
 @dataclass(frozen=True, slots=True)
 class FoundContainers:
-    """Containers of a kind of backend. ``faults`` has the reason for each configured engine that does not answer."""
+    """Containers of one kind of backend. ``faults`` has the reason for each configured engine that does not answer."""
 
     containers: Sequence[OurContainer] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
@@ -138,7 +138,10 @@ class Backend:
         return ()
 
     def open(self, opening: BackendOpening) -> Environment:
-        """Open an environment with its settings and the extra arguments that its row names. Raises EnvironmentFailed."""
+        """Open an environment with the backend's settings, and those fields of ``opening`` that the backend's row names.
+
+        Raises EnvironmentFailed.
+        """
         gets = {name: getattr(opening, name) for name in row_of(self.kind).gets}
         return open_environment(self.kind, cwd=opening.cwd or opening.start, **self.options, **gets)
 

@@ -105,7 +105,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _short(error: Exception) -> int:
-    """Report a fault of this machine that passes."""
+    """Report a temporary shortage on this machine, and return the exit code."""
     _log.debug("the command failed", exc_info=error)
     _say(f"{str(error) or 'out of memory'}; {SHORTAGE}")
     return FAILED
@@ -179,8 +179,8 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
 def _reader(parser: argparse.ArgumentParser, *, is_own: bool) -> Callable[..., argparse.Namespace]:
     """Return the function that parses the words after a subcommand.
 
-    If toolcrib's own subcommand takes several words, options may appear between them. Such parsing is slower, so it is not used
-    for a single word; and a plugin's parser may not support it.
+    If one of toolcrib's own subcommands takes several words, options may appear between them. Such parsing is slower, so it is
+    not used for a single word. A plugin's parser may not support it.
     """
     several = sum(not action.option_strings for action in parser._actions) > 1
     return parser.parse_intermixed_args if is_own and several else parser.parse_args

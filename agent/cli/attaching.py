@@ -64,7 +64,7 @@ class Attached:
 
 
 def mentions(text: str) -> Iterator[list[str]]:
-    """For each ``@path`` of a message, yield the paths that it may mean, the likeliest first.
+    """Yield a list for each ``@path`` of a message: the paths that it may mean, the likeliest first.
 
     A path with blanks is quoted, ``@"a b"``, or escaped. An address such as me@example.org is not a mention.
     """

@@ -260,7 +260,7 @@ def check_added(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def check_granted(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield a finding for each platform that can't open a session, with its first such user.
+    """Yield a finding for each platform that can't open a session for some user, and name the first such user.
 
     Call this only if name_findings found no unknown name in the settings of platforms and users.
     """
@@ -333,8 +333,8 @@ def _backends(crib: Crib, project_dir: Path, *, offline: bool) -> Iterator[Check
 
 
 def _model(crib: Crib) -> Iterator[CheckFinding]:
-    """Check whether the configured model's server answers, and find out how the model calls tools. The latter
-    is cached for an hour.
+    """Check whether the server of a configured model that no vendor hosts answers, and find out how the model calls tools. How it
+    calls them is cached for an hour.
     """
     from agent.cli.key_checks import blank_keys
     from agent.model_choice.call_style import choose_calling, is_hosted

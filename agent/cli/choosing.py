@@ -56,7 +56,7 @@ def offered(ticket: SuspendTicket) -> list[str]:
 
 
 def covers_of(ticket: SuspendTicket) -> Mapping[str, Any]:
-    """Return what an approval covers, by scope. For a delegate, "in this session" is worded as "until the delegate ends"."""
+    """Return what an approval covers, by scope. For a delegate, _OF_DELEGATE replaces "in this session"."""
     covers = ticket.parameters.get("covers") or {}
     if "delegate" not in ticket.parameters:
         return covers
@@ -158,7 +158,7 @@ def _explained(head: str, does: str, style: str, columns: int) -> list[Row]:
 
 
 _FIRST_WORDLESS = "vamutpsod?"
-"""Letters of the choices. If the row is too narrow, the first ones lose their words first."""
+"""Letters of the choices, in the order in which they lose their words if the row is too narrow."""
 
 
 def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:

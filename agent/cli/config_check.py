@@ -1,4 +1,4 @@
-"""Find all errors of the configuration at once: wrong forms, unknown names, and errors that would appear only in a session."""
+"""Find all errors of the configuration at once: invalid values, unknown names, and errors that would appear only in a session."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Conversation:
         self.beside: list[Beside] = []
         """Context for the next message to a model."""
         self._steering: dict[str, tuple[str, list[Beside], list[Image]]] = {}
-        """Final text of a steering message -> the text that the user typed, and the context and images attached before that."""
+        """Final text of a steering message -> its typed text, and the context and images attached before the message."""
         self.edited_plan = ("", "")
         """A plan of the model, and the user's version of it; see agent.cli.planning."""
         self.cost: float | None = None
@@ -148,7 +148,7 @@ class Conversation:
             await self._tracer.set_up(session.prompt.text() if session.model else "", session.model)
 
     def _name_instructions(self, session: Session) -> None:
-        """Print the names of the project's instruction files in the prompt, unless the same names were printed last."""
+        """Print the names of the instruction files that the prompt contains, unless the same names were printed last."""
         files = describe_files(session.prompt.surroundings.files) if session.model else ""
         if files and files != self._told:
             self.screen.print_note(one_line(files))

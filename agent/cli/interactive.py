@@ -88,14 +88,17 @@ class InteractiveChat:
 
     @property
     def conversation(self) -> Conversation:
-        """The chat's conversation, while it runs."""
+        """The chat's conversation, available once ``run`` has begun."""
         assert self._conversation is not None, "run it first"  # noqa: S101 - a fault of the program, not of the user
         return self._conversation
 
     # -- the chat ------------------------------------------------------------------------------------------------
 
     async def run(self, conversation: Conversation, begin: Callable[[], Awaitable[None]]) -> None:
-        """Chat until the user leaves, after ``begin``. Raises Ended, or KeyboardInterrupt if they leave a turn that hangs."""
+        """Await ``begin``, then chat until the user leaves.
+
+        Raises Ended, and KeyboardInterrupt if the user leaves a run that hangs.
+        """
         self._conversation, self._loop = conversation, asyncio.get_running_loop()
         conversation.reader = self
         work = asyncio.create_task(self._work(begin))

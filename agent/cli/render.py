@@ -111,7 +111,7 @@ def call_line(executed: ExecutedCall, display: ToolDisplay) -> str:
 
 
 def seconds_of(duration: float, *, whole: bool = False) -> str:
-    """Return a duration as text. ``whole``: in full seconds, for a duration that still grows."""
+    """Return a duration as text; with ``whole`` without fractions of a second, for a duration that still grows."""
     if whole:
         return f"{int(duration)} s" if duration < 120 else f"{int(duration) // 60} min {int(duration) % 60:02d} s"
     return f"{duration * 1000:.0f} ms" if duration < 0.1 else f"{duration:.1f} s"
@@ -139,7 +139,7 @@ def about(call: ToolCall, display: ToolDisplay) -> str:
 
 
 def about_in_short(call: ToolCall, display: ToolDisplay) -> str:
-    """Return a few words about a call: its arguments, or only its subject."""
+    """Return a few words about a call: its subject if the display is brief, otherwise its arguments."""
     return one_line(about(call, display), 60) if display.brief else short_args(call.args)
 
 
@@ -204,14 +204,14 @@ class Screen:
             self.line(f"{self._sign(display, 'begins:').emoji} {one_line(call.name)}  {about_in_short(call, display)} ...")
 
     def differs(self, call_id: str, diff: str) -> None:
-        """Record the diff of a file that a running call replaced. Does nothing here: only a chat shows it."""
+        """Do nothing: only the chat's own screen shows the diff of a file that a running call replaced."""
 
     def closed(self, executed: ExecutedCall, display: ToolDisplay, *, timed: bool = True) -> None:
         """Print the line about a model's call. Without ``timed`` its duration is unknown and left out."""
         self.line(brief_line(executed, self._sign(display, "ended:"), timed=timed))
 
     def whole(self, number: int | None) -> str:
-        """Return the full text of an item by its number. Raises ToolcribError, because items have no numbers here."""
+        """Raise ToolcribError: items have no numbers here."""
         raise ToolcribError("items have no numbers in a pipe; /show all prints the session, /show N needs a terminal")
 
     def _sign(self, display: ToolDisplay, word: str) -> ToolDisplay:

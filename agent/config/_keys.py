@@ -14,7 +14,7 @@ from toolcrib.contract.suggest import near
 
 
 class NotSet(ConfigError):
-    """The key has no value and no default."""
+    """The key is not set, or a chosen name in it does not exist."""
 
 
 def schema_of(cls: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -253,7 +253,7 @@ class ConfigReader:
 
     def _list(self, node: Any, hint: Any, key: str, expect: str) -> Any:
         if not _is_list(node):
-            wanted = "a list" if expect == "text" else expect  # for values of a mapping, ``expect`` is about the items
+            wanted = "a list" if expect == "text" else expect  # a mapping passes "text", which describes an item
             self.fault(node, key, f"expected {wanted}, got {_kind(node)}; write a list as [a, b], an empty list as []")
             return None
         outside, self.given = self.given, {}  # a key inside a list item has no dotted key
@@ -290,7 +290,8 @@ class ConfigReader:
         if hint is float and isinstance(value, int):
             value = float(value) if abs(value) < 1e15 else math.inf
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
-            is_meant = not expect.startswith("one of ") or node.value in expect.replace(",", "").split()  # such as off, a bool
+            # Quotes help if the unquoted value is a choice, such as off, which YAML reads as a bool.
+            is_meant = not expect.startswith("one of ") or node.value in expect.replace(",", "").split()
             is_other = hint is str and tag in ("int", "float", "bool", "timestamp")
             hint_text = "; put it in quotes" if is_other and is_meant else ""
             hint_text = _HOME if hint is str and _is_tilde(node) else hint_text

@@ -22,7 +22,7 @@ NAMES = ("AGENTS.md", "CLAUDE.md")
 """Names of an instruction file. The first that exists in a folder is read."""
 FILE_BYTES = 32 * 1024
 ALL_BYTES = 64 * 1024
-"""Bytes of all files together. If they need more, the files nearest to the working folder are kept."""
+"""Maximum bytes of all files together. If they have more, the files nearest to the working folder are kept."""
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _HEAD = Regex(r"(?:ref: refs/heads/(?P<branch>[\w./+@#=-]{1,200})|(?P<commit>[0-9a-f]{40,64}))\n?")
 _UNSEEN = dict.fromkeys([*(code for code in range(32) if code not in b"\t\n"), 127, *range(0xE0000, 0xE0080)])

@@ -56,7 +56,10 @@ class Compression:
 
 @dataclass(frozen=True, slots=True)
 class _Conversation:
-    """The records ``since`` the last compression's cut, each with its index, and the record of that compression."""
+    """The records ``since`` the last compression's cut, each with its index, and the record of that compression.
+
+    ``first`` is the user's first message with its index.
+    """
 
     since: Sequence[tuple[int, Mapping[str, Any]]]
     last: Mapping[str, Any]
@@ -80,7 +83,8 @@ async def compress(
     """Return a compression of the session, or None if it would save too little or no model can summarise.
 
     The caller holds the session's lease, and all batches are settled. After a refusal only ``part`` of the window is used.
-    ``wish`` names what the summary keeps; only the summarising model reads it. ``begins`` is called before that model is asked.
+    ``wish`` names what the summary should keep; only the summarising model reads it. ``begins`` is called before that model is
+    asked.
 
     Raises ConfigError, StoreFailed, and NotSummarised if there is no summary; after a refusal an outline replaces the summary.
     """

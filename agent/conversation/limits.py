@@ -1,4 +1,4 @@
-"""Limits of a run's cost, and the errors of a run that reaches one."""
+"""Limits of a run, and the errors of a run that reaches a limit."""
 
 from __future__ import annotations
 

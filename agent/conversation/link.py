@@ -41,7 +41,7 @@ class ModelLink:
         """Number of the transcript's records that the provider session has."""
         self._given = False
         self._asked: tuple[str, ProviderTurn] | None = None
-        """The last turn with calls of a provider session that the caller gave, after the turn's id."""
+        """The id of the last turn with calls, and the turn; None unless the caller gave the provider session."""
         self.wire = MANUAL
         self.via: dict[str, Any] = {}
         """The provider, model and base_url in use; empty if the user types the calls."""
@@ -136,8 +136,8 @@ class ModelLink:
             self._known += 1
 
     def requested(self, turn_id: str, turn: ProviderTurn) -> None:
-        """Keep a turn with calls, because its run may be parked before they have results. Other provider sessions read the
-        transcript.
+        """Keep a turn with calls if the caller gave the provider session, because the run may be parked before the calls have
+        results. Any other provider session reads the turn from the transcript.
         """
         self._asked = (turn_id, turn) if self._given else None
 

@@ -38,9 +38,9 @@ _HOST_SECONDS, _RETRY_SECONDS = 20.0, 10.0
 """Seconds that a host's lease lasts, and seconds before a session is retried after the store failed."""
 _TOPIC = topic_of("")
 Watch = Callable[[str, Event], None]
-"""(session id, event)"""
+"""A listener for a session's id and an event."""
 Done = Callable[[str, "RunResult | Exception"], None]
-"""(session id, outcome of a run)"""
+"""A listener for a session's id and the outcome of a run."""
 
 
 class SessionManager:
@@ -49,8 +49,8 @@ class SessionManager:
     A run that waits for an answer is parked and costs only its row in the store; an answer from any process wakes it here. After
     ``idle_seconds`` idle sessions close their shells and connections. If more than ``most`` sessions are open, the least recently
     used are closed. ``prepare`` receives each opened session, ``watch`` each event, ``done`` each run's outcome. ``request``
-    returns the SessionRequest for an id, even of a session that does not exist yet; ``crib`` opens it. Without ``request``,
-    ``opening`` holds the request's fields. ``opens`` replaces both. An async context manager for one event loop.
+    returns the SessionRequest for an id, even of a session that does not exist yet; ``crib`` opens the session. Without
+    ``request``, ``opening`` holds the request's fields. ``opens`` replaces both. An async context manager for one event loop.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class SessionManager:
             except Exception:  # noqa: BLE001 - a session that can't be closed must not keep the others open
                 _log.exception("session %s could not be closed", session_id[:12])
         if self._host is not None:
-            with contextlib.suppress(StoreFailed):  # it lapses by itself
+            with contextlib.suppress(StoreFailed):  # the lease expires by itself
                 await self._store.leases.release(self._host)
 
     # -- messages and answers ------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class SessionManager:
             self._spawn(self._woken(topic.removeprefix(_TOPIC)))
 
     async def _woken(self, session_id: str) -> None:
-        """Handle a signal about a session: wake the session if this process hosts it."""
+        """Handle a signal about a session: wake the session if this process hosts it and it has work."""
         session = self._open.get(session_id)
         if session is not None and session_id in self._driving:
             self._again.add(session_id)  # before the store is read, because the task that drives it may end meanwhile

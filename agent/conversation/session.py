@@ -64,8 +64,8 @@ class Session(SessionCore):
         While a run is under way, a ``queue`` message waits for its end, a ``steer`` message reaches the model with the next
         results, and an ``interrupt`` message ends the run first. If another process drives the session, that process ends the
         run: at once if it hosts the session, otherwise at the run's next turn. Only an ``interrupt`` message from the local user
-        ends another user's run; all other messages wait until that run ends. The run, its tickets and grants belong to the
-        principal.
+        ends another user's run; all other messages wait until that run ends. The run that answers the
+        message, its tickets and grants belong to ``principal``.
         """
         options: dict[str, Any] = {} if schema is None else {"schema": dict(schema)}
         options |= {} if limits is None else {"limits": limits.to_json()}
@@ -95,7 +95,7 @@ class Session(SessionCore):
     ) -> RunResult:
         """Send a message, and work until it is answered or a run is parked. Several messages are answered in order.
 
-        ``said`` is called once the message is stored: from then on another process can continue with it.
+        ``said`` is called once the message is stored: from then on another process can answer it.
 
         Raises RunError, ProviderError, ConfigError, StoreFailed, and LeaseLost if another process took over the session. Raises
         ToolcribError if a tool, asker or listener of this session's own run calls it. The session remains usable after all of

@@ -77,7 +77,7 @@ class RunState:
     failed call and how often it failed in a row, ``repeated`` the same for a turn's calls with their results, ``unreadable`` the
     number of turns in a row without a readable call. ``batch`` is the turn's calls. ``first`` is the transcript index of the
     message that the run answers. ``schema`` is the schema of the answer. ``mends`` means that the model is answering again after
-    an invalid answer, ``last`` that this turn may have no calls. ``shell`` is set while the run is parked.
+    an invalid answer, ``last`` that this turn must have no calls. ``shell`` is set while the run is parked.
     """
 
     id: str
@@ -110,11 +110,11 @@ class RunState:
     finish: str = ""
     """Reason why the last reply ended; see ProviderTurn."""
     said: str = ""
-    """Text of an unfinished reply, as last written."""
+    """Text of an unfinished reply, as last stored."""
 
     @property
     def turn_id(self) -> str:
-        """Unique name of the last reply: the ledger stores it with the calls."""
+        """Unique id of the last reply, which the ledger stores with the reply's calls."""
         return f"{self.id}/{self.turn}"
 
     @property

@@ -151,7 +151,7 @@ class Steps:
             return state
         waiting: Sequence[InboxItem] = await self._session.store.inbox.waiting(state.session_id)
         if any(map(state.ends_for, waiting)):
-            self._session.scope.interrupt()  # from another process
+            self._session.scope.interrupt()  # another process stored the message
             return state
         steering = [item for item in waiting if item.mode == "steer" and Principal.from_json(item.principal) == state.principal]
         if not steering:

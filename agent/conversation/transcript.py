@@ -73,8 +73,8 @@ def turn_record(
 ) -> Record:
     """Return the record of a model's reply. ``turn_id`` names its calls in the ledger.
 
-    ``without_calls`` leaves them out because they will get no result. ``cost`` is None without prices,
-    ``estimated`` the source of list prices.
+    ``without_calls`` leaves them out because they will get no result. ``cost`` is None if prices are unknown.
+    ``estimated`` names the source of the prices if they are list prices.
     """
     record: Record = {
         "role": "assistant",
@@ -292,7 +292,7 @@ class Transcript:
         return last if last.get("role") == "assistant" and last.get("calls") else None
 
     async def missing_results(self, turn: Mapping[str, Any]) -> Record:
-        """Return results for every call of an interrupted turn, from the ledger if it has them.
+        """Return the record of results for every call of an interrupted turn, from the ledger if it has them.
 
         A call that waits for an answer is cancelled: a later answer does not run it.
         """

@@ -173,7 +173,7 @@ class CronRunner:
         now, skew = self._wall(), self._wall() - time.monotonic()
         back = self._skew - skew if self._seen and skew < self._skew - _JUMP else 0.0
         self._skew = skew
-        known = list(self._jobs.values())  # another process may have recalculated the times of jobs that are read now
+        known = list(self._jobs.values())  # not the jobs read below: another process may have recalculated their times
         if self._is_stale:
             await self._read()
         if back:
@@ -285,7 +285,7 @@ class CronRunner:
         return kept
 
     async def _begin(self, run: CronRun, plan: JobPlan) -> None:
-        """Begin a run in its turn; the next one may begin once its model is asked."""
+        """Begin a run in its turn. The turn ends once the run's model is asked, or after _START_SECONDS."""
         async with self._starts:
             is_there = self._starting[run.session_id] = asyncio.Event()
             try:

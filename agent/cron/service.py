@@ -64,7 +64,10 @@ class PrincipalJobs:
         self._who = who
 
     async def add(self, wanted: SchedulesJob, said: str, to: str, origin: JobOrigin) -> CronJob:
-        """Store and return a new job. Raises Denied if there are too many jobs or the origin is a job, and InvalidArguments."""
+        """Store and return a new job.
+
+        Raises InvalidArguments, and Denied if there are too many jobs or this origin may not create a job.
+        """
         plan = await self._plan(wanted, said, to, origin)
         job = CronJob(secrets.token_hex(4), self._who.key, plan.to_json(), next_at=_first(plan))
         most = self._most(self._who.is_local)

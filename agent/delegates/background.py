@@ -211,7 +211,7 @@ class BackgroundDelegates:
                 await child.close()
 
     async def close(self) -> None:
-        """End running delegates, and return when their ends are delivered. May be called from any event loop."""
+        """End running delegates. Return when their ends are delivered, or after _CLOSE_SECONDS. Any event loop may call this."""
         self._closing = True
         for one in self.at_work:
             with contextlib.suppress(RuntimeError):  # its loop is closing

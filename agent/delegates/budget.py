@@ -122,7 +122,7 @@ def charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
 
 
 def charge(state: RunState, spent: Mapping[str, Any]) -> RunState:
-    """Return the run with ``usage`` and ``cost`` of a delegate added to its own."""
+    """Return the run with ``usage`` and ``cost`` of a delegate or a summarising model added to its own."""
     used, cost = spent.get("usage"), spent.get("cost")
     if isinstance(used, Mapping):
         total = Counter(state.usage)

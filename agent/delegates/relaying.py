@@ -95,7 +95,7 @@ def add_delegate(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTic
 
 
 def stand_in(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
-    """Return a ticket of the parent's session in place of a delegate's parked one, bound to its id."""
+    """Return a ticket of the parent's session in place of a delegate's parked ticket, bound to the id of that ticket."""
     shown, call = add_delegate(ticket, about), ticket.call
     asks: dict[str, Json] = {} if call is None else {"call": {"name": call.name, "args": call.args}}
     return SuspendTicket(

@@ -63,7 +63,10 @@ class SharedFiles(SessionFiles):
         copies: Mapping[str, str] = NO_ENTRIES,
         made: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
-        """Add origins that both sessions know. Raises StoreFailed: then the command must not run."""
+        """Add origins of files for both sessions, and those of variables, ``made``, for the delegate only.
+
+        Raises StoreFailed: then the command must not run.
+        """
         await self._shared.remember(self._shared_id, taints, copies)
         if made is not None:
             await self._own.remember(session_id, {}, {}, made)

@@ -132,7 +132,8 @@ class ApprovalDesk:
     async def decide(
         self, request: ApprovalRequest, payload: Json, *, who: Principal, by: str = "", decision_id: str = ""
     ) -> Settled:
-        """Record a decision: ``{"approved": True, "scope": "once"}``, ``{"approved": False, "reason": "..."}``, or an answer.
+        """Record a decision: ``{"approved": True, "scope": "once"}`` or ``{"approved": False, "reason": "..."}`` for a call, or
+        the answer to a tool's question.
 
         ``by`` is the user's name as other users see it. A ``decision_id`` that is already recorded counts once.
 
@@ -151,7 +152,7 @@ class ApprovalDesk:
         return [await self.request(record) for record in records if record is not None]
 
     def _check(self, request: ApprovalRequest, payload: Json, who: Principal) -> None:
-        """Raise Denied unless this user may make this decision on the request, with the scope in it."""
+        """Raise Denied unless this user may make this decision on the request, with the scope that ``payload`` names."""
         if not self.rights.may(who, request, payload):
             raise Denied(f"{who.key} may not decide this; {', '.join(self.rights.roles_of(request))} may")
         approves = isinstance(payload, Mapping) and bool(payload.get("approved")) and not request.is_question

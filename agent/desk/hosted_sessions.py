@@ -99,7 +99,8 @@ class HostedSessions(SessionManager):
         await self._woken(session_id)
 
     async def has_left(self, session_id: str) -> bool:
-        """Return whether a session has unfinished work: a run that is under way or waits for an answer, or a waiting message.
+        """Return whether a session has unfinished work: a run that is under way or waits for an answer, background delegates, or
+        a waiting message.
 
         Raises StoreFailed.
         """
@@ -179,7 +180,7 @@ class HostedSessions(SessionManager):
         if (session := self._open.get(session_id)) is not None:
             for delegate in session.delegates.at_work:
                 delegate.stop()
-        await self._close(session_id)  # after the delegates have ended, because no model reads their last reports
+        await self._close(session_id)  # this ends the delegates; their last reports are dropped next
         await self._drop(session_id)
         await end_session_grants(self._store.grants, session_id)
 

@@ -101,7 +101,7 @@ def _asker(here: Workspace, wanted: SessionRequest, watch: Emit) -> Asker | None
 
 
 def _bounds(wanted: SessionRequest, names: Sequence[str], before: Mapping[str, str]) -> dict[str, str]:
-    """Return the entry of a session's bounds: the request's, or its earlier ones if the request resumes it."""
+    """Return the entry for a session's bounds: the request's, or the stored ones if the request resumes the session."""
     if wanted.without or wanted.within is not None:
         return {BOUNDS: " ".join(names)}
     return {BOUNDS: before[BOUNDS]} if wanted.resume and BOUNDS in before else {}
@@ -247,7 +247,7 @@ def _recalled(here: Workspace, session: Session, location: Location) -> str:
 
 
 def _asked(here: Workspace, wanted: SessionRequest) -> Mapping[str, str]:
-    """Return the provider and model of a new session. They are stored, so resuming it after a crash need not name them."""
+    """Return the provider and model of a new session. They are stored, so that a request to resume it need not name them."""
     if wanted.descent is not None:
         return wanted.descent.via
     if wanted.choice is None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DelegateUse: TypeAlias = Literal["background", "anytime", "awaited"]
 """Ways to run a session's delegates. ``background``: beside the session; their approval requests wait for its next run.
 
-``anytime``: their approval requests also reach the user between runs. ``awaited``: the run waits for them.
+``anytime``: their approval requests also reach the user between runs. ``awaited``: the run waits for the delegates.
 """
 _Fields = ParamSpec("_Fields")
 _Self = TypeVar("_Self")
@@ -37,7 +37,7 @@ _Result = TypeVar("_Result")
 class SessionRequest:
     """An interface's request. Each field has a default, so a request names only what differs for its session.
 
-    Whose session: ``platform``, ``user`` and ``roles`` are its owner, and decide which tools it is granted. Without an ``asker``
+    Whose session: ``platform``, ``user`` and ``roles`` name its owner, and decide which tools it is granted. Without an ``asker``
     every call that needs approval is denied; with ``suspends`` the run is parked instead.
 
     Which session: ``resume`` continues a stored one by its id or the beginning of its id. ``latest`` continues the last one of

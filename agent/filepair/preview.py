@@ -1,4 +1,4 @@
-"""A call's arguments while they arrive: the strings at the top of a JSON object, readable before it is complete."""
+"""A call's arguments while they arrive: the strings at the top level of a JSON object, readable before it is complete."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ _SHARE = 50
 
 
 class GrowingText:
-    """Decides when a preview is worth sending: the first text at once, then every 40 characters or more.
+    """Decides when a preview is worth sending: the first text at once, then after each 40 or more new characters.
 
     A preview has the whole text so far. A long text must grow by a fiftieth before it is sent again, so that the total of all
     previews stays linear in the length of the text.

@@ -32,7 +32,7 @@ class Edit:
 class Edited:
     """Result of edits. ``first_changed_line`` counts from 1 in the new content; None if nothing changed.
 
-    ``replaced`` is the number of places for each edit.
+    ``replaced`` has the number of replaced places for each edit.
     """
 
     path: str

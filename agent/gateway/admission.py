@@ -93,7 +93,7 @@ class Admission:
     async def refuse(self, chat: Chat, user: str, why: Refusal) -> bool:
         """Record a refusal, and return whether to inform the stranger.
 
-        Only some of repeated refusals are recorded, and a stranger is informed at most once a day.
+        Only some repeated refusals are recorded, and a stranger is informed at most once a day.
         """
         if len(self._refused) >= _REMEMBERED:
             self._refused.clear()

@@ -125,7 +125,7 @@ class ChatRequests:
         if chat.is_group:
             return () if self._admission.admits_chat(chat) else None
         reported = record.body.get("reported")
-        if reported is None:  # stored by an earlier version; the user's next message adds them
+        if reported is None:  # stored by an earlier version; the user's next message adds ``reported``
             return stored
         found = await self._admission.admit(chat, str(record.body["user"]), reported)
         return found.roles if isinstance(found, Admitted) else None

@@ -109,7 +109,7 @@ class Keyboard:
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
-        """Leave the terminal in its original state to another program."""
+        """Restore the terminal's original state for another program, and take the terminal back when the block ends."""
         from prompt_toolkit.application.current import set_app
         from prompt_toolkit.application.run_in_terminal import in_terminal
 

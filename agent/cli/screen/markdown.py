@@ -45,7 +45,7 @@ class Markdown:
     """Formats a text: ``feed`` takes pieces of any size, ``end`` ends it. ``take`` returns final rows, ``live`` those of the open
     block.
 
-    ``laid_out`` False shows the text as written, line by line.
+    If ``laid_out`` is False, the text is shown as written, line by line.
     """
 
     def __init__(self, columns: int, *, laid_out: bool = True) -> None:

@@ -124,7 +124,7 @@ class Painter:
         self.paint((), ())
 
     def clear(self) -> None:
-        """Empty the screen without the scrollback. The next frame begins at the top."""
+        """Clear the screen, but not the scrollback. The next frame begins at the top."""
         self._live, self._at, self._column = [], 0, 0
         self._write("\x1b[H\x1b[2J")
 

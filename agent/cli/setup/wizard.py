@@ -80,7 +80,7 @@ class Wizard:
 
     @contextmanager
     def crib(self) -> Iterator[Crib]:
-        """Yield a crib with the resulting configuration that stores nothing."""
+        """Yield a crib that has the resulting configuration and stores nothing."""
         with crib_of(self.config(), self.project_dir) as crib:
             yield crib
 
