@@ -1,4 +1,4 @@
-"""Delete stored sessions, with the old contents of files that only they could restore."""
+"""Delete stored sessions, with the old contents of files that only these sessions could restore."""
 
 from __future__ import annotations
 

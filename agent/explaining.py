@@ -28,7 +28,7 @@ _TOOL = "terminal"
 class Explanation:
     """A verdict. ``level`` is the gate's decision with grants and rules: allow, ask, ask-once or block.
 
-    ``refused`` is the reason of a refusal. ``weighed`` is None if the call is impossible.
+    ``refused`` is the reason if the gate refuses the command. ``weighed`` is None if it was refused before the policy weighed it.
     """
 
     command: str
@@ -52,7 +52,7 @@ class Explanation:
 
     @property
     def mode(self) -> str:
-        """The mode of the session, "" if the call is impossible."""
+        """The mode of the session, "" if the policy did not weigh the command."""
         return "" if self.weighed is None else self.weighed.mode
 
     @property
@@ -114,7 +114,7 @@ async def foreseen(
 ) -> Decision | None:
     """Return the gates' decision on a call of this scope, None if it would run. Raises what ``explain`` raises."""
     if not isinstance(scope.policy, Policy):
-        raise TypeError("only a scope with its own policy can be used here, because decisions of another scope are recorded")
+        raise TypeError("a scope without a Policy can't be used here, because its decisions would be recorded")
     asking = replace(
         scope,
         open_environment=lambda: scope.environment,

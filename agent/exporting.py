@@ -85,7 +85,7 @@ def _json(info: SessionInfo, records: Sequence[Mapping[str, Any]], artifacts: Se
 
 
 def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
-    """Write a document, readable only by its owner, and record its path for later searches for copies.
+    """Write a document, a new one readable only by its owner, and record its path, so that later searches find copies.
 
     Raises ToolcribError if it can't be written, or exists already and ``force`` is not set.
     """
@@ -98,7 +98,7 @@ def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
         raise ToolcribError(f"{path} already exists: name another file, or use --force") from None
     except OSError as error:
         raise ToolcribError(f"{path} can't be written: {error.strerror or error}") from None
-    with contextlib.suppress(OSError):  # fails without a state folder, for example
+    with contextlib.suppress(OSError):  # the state folder may not be writable
         _list_of_exports().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         with open(os.open(_list_of_exports(), flags, 0o600), "a", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor

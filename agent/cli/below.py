@@ -42,5 +42,5 @@ class TerminalBelow:
         return await self._terminal.read_line(prompt)
 
     async def confirm(self, question: str) -> bool | None:
-        """See ``is_yes``."""
+        """Ask the user to type yes or no; see ``is_yes``."""
         return await is_yes(self.read_line, question)

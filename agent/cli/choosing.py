@@ -158,7 +158,7 @@ def _explained(head: str, does: str, style: str, columns: int) -> list[Row]:
 
 
 _FIRST_WORDLESS = "vamutpsod?"
-"""Letters of the choices, in the order in which they lose their words if the row is too narrow."""
+"""Letters of the choices. If the row is too narrow, the choices lose their words in this order."""
 
 
 def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:

@@ -1,4 +1,4 @@
-"""Confirmation of changes of config.yaml that loosen or redirect: asked at a terminal, or implied by commands that set a key."""
+"""Ask at a terminal to confirm changes of config.yaml that loosen or redirect something; commands that set a key imply it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def ask(config: Config, changes: Sequence[Any], terminal: Any) -> bool:
     from agent.policy.confirmation import confirm
     from tools.approval.prompt import PromptLine, physical
 
-    terminal.show(f"{config.path} has changes that loosen or redirect. They apply after you confirm them:")
+    terminal.show(f"{config.path} has changes that loosen or redirect something. They apply after you confirm them:")
     lines = [PromptLine(f"  {exact(line)}") for change in changes for line in change.lines()]
     terminal.show("\n".join(physical(lines, terminal.size[0])))
     if not confirmed(terminal, "Did you or a person you trust make these changes? Accept them?"):

@@ -22,7 +22,7 @@ _MEANS = {
 
 
 def deciding(explained: Explanation, finding: Finding, person: str, config: Config) -> tuple[str, Sequence[str]]:
-    """Return who decides about a finding; if a user does, also the roles that may approve it in chats of the gateway."""
+    """Return who or what decides on a finding; if a user does, also the roles that may approve it in chats of the gateway."""
     from agent.desk.approvals import ApprovalRights
 
     decider = explained.decider(finding, person)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def footer(conversation: Conversation, tokens: int, keys: str, room: int) -> str:
     """Return the row. ``tokens`` is the known use of context; ``keys`` describes the keys' current actions.
 
-    If ``room`` is too narrow, the parts that say the least about what the next key does are left out.
+    If ``room`` is too narrow, the parts that matter least for the next key are left out.
     """
     session = conversation.session
     parts: list[str] = [session.mode.now] if session.mode.now != "default" else []  # first, since a narrow screen must not cut it

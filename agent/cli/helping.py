@@ -20,7 +20,8 @@ Call a tool by hand:
 _WITH_MODEL = """\
 Type what you want done. A line such as @terminal {"command": "ls"} calls a tool by hand; the model does not see it.
 !COMMAND runs your command in the same shell, without asking; its output goes with your next message. With !! it does not.
-@PATH in a message attaches that file, image or folder, as does dropping an image; Tab completes it; @"a b" for blanks.
+@PATH in a message attaches that file, image or folder; Tab completes the path. If it has blanks, write @"a b".
+An image that you drop here is attached too.
 """
 _KEYS = """\
 Messages that you type during a run are queued; {steer} sends them with the next tool results, {take_back} edits the last one.
@@ -74,7 +75,7 @@ async def show_keys(chat: Conversation, rest: str) -> None:
     from agent.config import key_table
 
     if chat.reader is None:
-        raise ToolcribError("display.keys works only on the chat's own screen; here the keys are those of any command line")
+        raise ToolcribError("display.keys applies only on the chat's own screen; here the usual keys of a command line apply")
     keys = chat.opening.crib.config.display.keys
     listed(chat, [(_labels(pressed), f"{words} ({name})") for name, pressed, words in key_table(keys)])
     chat.screen.print_note("To change keys: toolcrib config set display.keys.steer '[f5, alt-s]'; interrupt and leave are fixed.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def init(chat: Conversation, wishes: str) -> None:
-    """Draft the file, or propose improvements of an existing one. Raises ToolcribError."""
+    """Draft the file, or propose improvements to an existing one. Raises ToolcribError."""
     session = chat.session
     if session.backend.is_remote:
         if not chat.model:

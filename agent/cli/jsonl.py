@@ -130,7 +130,7 @@ class JsonLines:
         self.write("error", kind=kind_of(error), message=str(error))
 
     def refused(self, why: str, code: int) -> None:
-        """Write the events of a run that its command line kept from starting."""
+        """Write the events of a run that did not start because its command line is wrong."""
         self.error(ToolcribError(why))
         self.finished(stopped="error", finish="", text="", usage={}, turns=0, code=code)
 

@@ -36,7 +36,7 @@ class LiveScreen:
         self._words(text, "bad")
 
     def text(self, text: str) -> None:
-        """Print a text unchanged."""
+        """Print a text, with terminal controls escaped."""
         rows: list[Row] = []
         for line in tame(text).split("\n"):
             rows += folded(((line.expandtabs(8), ""),) if line else (), self.width)
@@ -56,7 +56,7 @@ class LiveScreen:
                 tty.write(sequence)
 
     def whole(self, number: int | None) -> str:
-        """Raise ToolcribError, because LiveView shows the chat's items."""
+        """Raise ToolcribError: LiveView has the chat's items."""
         raise ToolcribError("this screen has no items")
 
     def _words(self, text: str, style: str) -> None:

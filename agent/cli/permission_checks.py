@@ -47,7 +47,7 @@ def _mode(path: Path) -> int:
 def _finding(
     name: str, level: Level, text: str, path: Path, mode: int, said: str, again: partial[Iterator[CheckFinding]]
 ) -> CheckFinding:
-    """Return the finding. It has no repair if others share or own the folder, since another folder is needed then."""
+    """Return the finding. It has no repair if the user does not own ``path``, or if ``path`` is a shared folder such as /tmp."""
 
     def act() -> Iterator[str]:
         path.chmod(mode)

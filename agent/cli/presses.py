@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 STUBBORN = 5.0
-"""Seconds after an interrupt before another press leaves a turn that hangs; all commands have been killed by then."""
+"""Seconds after an interrupt before another press leaves a run that hangs; all commands have been killed by then."""
 TWICE = 1.5
 """Seconds within which two presses belong together."""
 
@@ -21,11 +21,11 @@ class Presses:
         self.is_interrupted = False
 
     def begin(self) -> None:
-        """Begin a turn that is not interrupted."""
+        """Begin a run, which is not interrupted yet."""
         self.is_interrupted = False
 
     def at_work(self) -> Literal["interrupt", "leave", ""]:
-        """Return what a press means while a turn runs; "" while an interrupted turn is ending."""
+        """Return what a press means during a run; "" while an interrupted run is ending."""
         now = self._clock()
         if not self.is_interrupted:
             self.is_interrupted, self._interrupted_at = True, now

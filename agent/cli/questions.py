@@ -71,7 +71,7 @@ class Questions:
             yield
 
     async def confirm(self, question: str) -> bool | None:
-        """See ``is_yes``."""
+        """Ask the user to type yes or no; see ``is_yes``."""
         async with self._asking:
             return await is_yes(self._reader.read_line, question)
 

@@ -37,7 +37,7 @@ def refuse_inside(ticket: SuspendTicket) -> Answer:
 class Refuser:
     """An asker that denies everything, for runs that ask no user; ``refused`` counts its denials.
 
-    ``rules`` are options of `toolcrib run` that allow denied calls.
+    ``rules`` are options of `toolcrib run` that would allow the denied calls.
     """
 
     def __init__(self) -> None:

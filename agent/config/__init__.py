@@ -3,7 +3,8 @@
     config = load_config()
     config.tools.timeout
 
-Loading collects every error of the file and raises them together, so that a broken file never loosens a restriction.
+Loading collects every error of the file and raises them together. A file with errors is not used at all, so that no setting that
+restricts something is lost.
 
 ``_schema`` has every key, with ``_model``, ``_environments``, ``_platforms``, ``_snapshots``, ``_chat_keys``, ``_cron`` and
 ``_rules`` for its larger parts; ``_setting`` declares a key. ``_layers`` merges defaults, file, profile and project

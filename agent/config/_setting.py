@@ -66,7 +66,7 @@ def is_thinking(value: str) -> bool:
 
 
 def is_base_url(value: str) -> bool:
-    """Accept an empty value, or http(s) with a host and no user, password or query, which could hold secrets."""
+    """Accept an empty value, or an http(s) URL with a host and without user, password or query, which could hold secrets."""
     from urllib.parse import urlsplit
 
     try:

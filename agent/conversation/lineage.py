@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DELEGATE, FORK, IMPORT = "delegate", "fork", "import"
 """Values of ``SessionInfo.why``."""
 DEPTH = "depth"
-"""Key, in ``SessionInfo.place``, of the session's depth: the number of delegates below the user's session, down to this one."""
+"""Key, in ``SessionInfo.place``, of the session's depth: 0 for a user, 1 for a delegate of that, and so on."""
 ORDER = "order"
 """Key of a delegate's task, as agent.delegates.task writes it."""
 

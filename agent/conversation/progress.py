@@ -1,4 +1,4 @@
-"""Ends a run that makes no progress, or that reached its limit of tokens or cost."""
+"""Detect that a run makes no progress, or has reached its limit of tokens or cost."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class JobRequests:
         """Runs that were just claimed, by session: opening the session needs no look-up."""
         self._quotas: dict[str, Quotas] = {}
         self.platforms: dict[str, str] = {}
-        """Platforms that receive the outcome, by the sessions that are open here."""
+        """Session id -> the platform that receives the outcome, for the sessions that are open here."""
 
     def expect(self, run: CronRun, plan: JobPlan, standing: Standing) -> None:
         """Remember the run that a session is opened for, until ``forget``."""

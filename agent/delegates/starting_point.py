@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingPoint:
-    """Parts and settings that a session passes to its delegates. ``depth`` counts the delegates between it and a user's session.
+    """Parts and settings that a session passes to its delegates. ``depth`` is 0 for a user's session, 1 for its delegates.
 
     ``open`` opens sessions in the session's workspace, which uses ``store``. ``location`` and ``handlers`` are the session's
     own.

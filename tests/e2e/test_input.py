@@ -509,7 +509,7 @@ def test_files_and_commands_at_a_dumb_terminal(sit_down: Any, server: ChatServer
     person.presses("c")
     person.sees(r"interrupted$")
     person.types("/keys")
-    person.sees(r"here the keys are those of any command line")
+    person.sees(r"here the usual keys of a command line apply")
     person.types("see @a.py and @.env")
     person.sees(r"Show it to the model\? Type yes or no: ?$")
     person.types("no")

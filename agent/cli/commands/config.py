@@ -219,8 +219,8 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _edit(args: argparse.Namespace) -> int:
-    """Open the user's editor on the file, ask to confirm loosening and redirecting changes, then check the file. Needs a
-    terminal.
+    """Open the user's editor on the file, ask to confirm changes that loosen or redirect something, then check the file.
+    Needs a terminal.
     """
     import subprocess
 

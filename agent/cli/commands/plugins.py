@@ -255,5 +255,5 @@ def _trust(args: argparse.Namespace) -> int:
         if project_digest(root) != digest:
             raise ToolcribError("the plugins changed while you were asked: read them again")
         set_as_person(args.config, ("plugins", "trusted_projects", str(root)), digest)
-    print(f"{root}: trusted in their current state, in {config.path}; any change of the plugins ends the trust")
+    print(f"{root}: its plugins are trusted in their current state, as {config.path} records; trust them again after a change")
     return OK

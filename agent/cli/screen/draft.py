@@ -21,7 +21,7 @@ _COMPLETIONS = 6
 
 
 class Pastes:
-    """Pasted texts by label. A typed text that looks like a label of no paste is plain text."""
+    """Pasted texts by label. Typed text that looks like a label but belongs to no paste stays as it is."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}

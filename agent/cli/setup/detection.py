@@ -84,6 +84,6 @@ async def _seen(crib: Crib, backend: Backend) -> BackendSeen:
 
 
 def _opens(crib: Crib, backend: Backend) -> str:
-    """Return why a sandbox does not open, or "". An installed program proves nothing: the kernel may forbid it."""
+    """Return why a sandbox does not open, or "". An installed program proves nothing: the kernel may forbid sandboxes."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-setup-") as folder:
         return try_backends(crib.backends, [backend], folder, briefly=True)[0].problem

@@ -1,4 +1,4 @@
-"""The wizard's flags, checked before any question or test. A value that may be a key by mistake is never shown."""
+"""The wizard's flags, checked before any question or test. A value that may be a key, given by mistake, is never shown."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _alone(*args: str, cwd: Path) -> tuple[int, str, str]:
 def test_a_start_shows_what_changed_and_asks_once(file: Path, person: Any) -> None:
     file.write_text(RULE.replace("\x1b", "\\x1b").replace("'", '"'))
     asked = person("call", "terminal", '{"command": "echo it runs"}')
-    asked.expect("config.yaml has changes that loosen or redirect. They apply after you confirm them:")
+    asked.expect("config.yaml has changes that loosen or redirect something. They apply after you confirm them:")
     asked.expect(r'\+ approval.tools: \{"tool": "terminal"')
     assert "\x1b[2J" not in asked.before + asked.after
     asked.expect("Type yes or no:")

@@ -94,7 +94,7 @@ def test_a_person_trusts_a_project_as_it_is_now(run: Any, tmp_path: Path, answer
     person = pexpect.spawn(str(command), ["plugins", "trust"], cwd=str(tmp_path), timeout=60, encoding="utf-8")
     person.expect("which run with all your rights once they are enabled:.*mine.*Type yes or no:")
     person.sendline(answer)
-    person.expect("trusted in their current state, in" if answer == "yes" else "not trusted")
+    person.expect("its plugins are trusted in their current state" if answer == "yes" else "not trusted")
     person.expect(pexpect.EOF)
     person.close()
     assert person.exitstatus == 0
