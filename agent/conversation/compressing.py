@@ -83,8 +83,7 @@ async def compress(
     """Return a compression of the session, or None if it would save too little or no model can summarise.
 
     The caller holds the session's lease, and all batches are settled. After a refusal only ``part`` of the window is used.
-    ``wish`` names what the summary should keep; only the summarising model reads it. ``begins`` is called before that model is
-    asked.
+    ``wish`` names what the summary should keep; only the summarising model reads it. ``begins`` is called before this request.
 
     Raises ConfigError, StoreFailed, and NotSummarised if there is no summary; after a refusal an outline replaces the summary.
     """
