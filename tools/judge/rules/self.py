@@ -2,111 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from toolcrib.contract.regex import Regex
 from tools.judge.table import ActView, Test, opt, rule, sub, text
 
-_NOUNS = frozenset(
-    [
-        "config",
-        "plugin",
-        "plugins",
-        "tool",
-        "tools",
-        "toolset",
-        "toolsets",
-        "mcp",
-        "skill",
-        "skills",
-        "hook",
-        "hooks",
-        "server",
-        "servers",
-        "gateway",
-        "models",
-        "providers",
-        "users",
-        "user",
-        "cron",
-    ]
+_ANYTHING: frozenset[str] | None = None
+_NOTHING: frozenset[str] = frozenset()
+_ALLOWED: Mapping[str, frozenset[str] | None] = {
+    **dict.fromkeys("audit call chat completion docs doctor explain models parse run trace usage".split(), _ANYTHING),
+    **dict.fromkeys("approvals approval grants".split(), frozenset(["list", "show", "pending", "history", "log"])),
+    "config": frozenset(["show", "get", "path", "check"]),
+    "cron": frozenset(["list", "history"]),
+    "env": frozenset(["list", "test"]),  # others end environments of other sessions, or start a shell for the user
+    "gateway": frozenset(["run", "status", "people", "reload", "drain", "stop"]),
+    "plugins": frozenset(["list", "info"]),
+    "sandbox": frozenset(["status", "test"]),
+    "tools": frozenset(["list", "show"]),
+    "toolsets": frozenset(["list", "show", "resolve", "diff"]),
+    **dict.fromkeys("memory sessions setup undo".split(), _NOTHING),  # showing counts too: it may be another principal's session
+}
+"""Subcommand -> the actions that a session's commands may run. Every other subcommand, also a plugin's, and every other action
+counts as changing toolcrib's settings or approvals: ``console``, for example, acts as the user in a gateway's chats.
+"""
+_VALUED = frozenset(
+    {"--profile", "--platform", "--project", "--session", "--limit", "--user", "--backend", "--with", "--older-than"}
 )
-_VERBS = frozenset(
-    [
-        "set",
-        "unset",
-        "create",
-        "new",
-        "edit",
-        "reset",
-        "import",
-        "enable",
-        "disable",
-        "install",
-        "add",
-        "remove",
-        "trust",
-        "allow",
-        "grant",
-        "delete",
-        "update",
-        "write",
-        "approve",
-        "confirm",
-        "use",
-        "pair",
-        "unpair",
-        "passphrase",
-    ]
-)
-_GRANTS = frozenset(
-    [
-        "approvals",
-        "approval",
-        "approve",
-        "approves",
-        "grants",
-        "grant",
-        "allow",
-        "trust",
-        "yolo",
-        "deny",
-        "revoke",
-        "setup",
-        "init",
-        "login",
-        "undo",
-        "console",  # acts as the user in a gateway's chats
-        "memory",  # showing it counts too: another principal's session must not read it
-        "sessions",
-    ]
-)
-_VALUED = frozenset({"--profile", "--platform", "--project"})
-_ENDS = frozenset({"prune", "shell", "stop"})
-_LISTS = frozenset({"list", "show", "pending", "history", "log"})
-
-
+_FLAGS = frozenset({"--json", "--all", "--plain", "--verbose", "-v", "--origins", "--explain", "--platforms", "--debuggable"})
+"""Options with a value, and without one. The word after any other option may be its value instead of the action."""
 _DOCTORS = ("--f", "--b", "--r")
 """Shortest forms of doctor's options that change something (--fix, --bundle, --repair-store); argparse accepts them."""
 
 
-def _changes(view: ActView) -> bool:
-    given = [value.text for value in view.operands(_VALUED)]
-    return _is_change(given) or _is_repair(given, view.words)
+def _operands(words: list[str]) -> list[int]:
+    return [at for at, word in enumerate(words) if word[:1] != "-" and (not at or words[at - 1] not in _VALUED)]
 
 
-def _is_repair(given: list[str], words: list[str]) -> bool:
-    return given[:1] == ["doctor"] and any(word.startswith(_DOCTORS) for word in words)
-
-
-def _is_change(given: list[str]) -> bool:
-    if not given:
-        return False
-    if given[0] in _GRANTS:
-        return not (given[0] in ("approvals", "approval", "grants") and (len(given) == 1 or given[1] in _LISTS))
-    if given[0] in ("env", "sandbox"):  # end other sessions' environments, or start a shell for the user
-        return bool(_ENDS.intersection(given[1:2]))
-    if given[0] == "cron":
-        return bool(given[1:]) and given[1] not in _LISTS
-    return given[0] in _NOUNS and any(word in _VERBS for word in given[1:3])
+def _is_change(words: list[str]) -> bool:
+    """Return whether the words after ``toolcrib`` may change its settings or approvals."""
+    at = _operands(words)
+    allowed = _ALLOWED.get(words[at[0]], _NOTHING) if at else _ANYTHING
+    if allowed is None:
+        return bool(at) and words[at[0]] == "doctor" and any(word.startswith(_DOCTORS) for word in words)
+    if len(at) == 1:
+        return not allowed
+    before = words[at[1] - 1]
+    return words[at[1]] not in allowed or (before[:1] == "-" and before not in _FLAGS and "=" not in before)
 
 
 def _as_module(view: ActView) -> bool:
@@ -117,17 +58,13 @@ def _as_module(view: ActView) -> bool:
     for at, word in enumerate(words):
         if word == "-m" or (word[:2] == "-m" and word[2:3] != "-"):
             name, rest = (word[2:], words[at + 1 :]) if len(word) > 2 else ("".join(words[at + 1 : at + 2]), words[at + 2 :])
-            is_ours = name in ("agent", "agent.cli", "agent.cli.app", "toolcrib")
-            return is_ours and (_is_change(_bare(rest)) or _is_repair(_bare(rest), rest))
+            is_ours = name == "toolcrib" or (name in ("agent.cli", "agent.cli.app") and not _ALLOWED.keys().isdisjoint(rest))
+            return is_ours and _is_change(rest)
         if word[:1] != "-":
             rest = words[at + 1 :]
             is_ours = word.removesuffix("/__main__.py").rstrip("/").rpartition("/")[2] == "toolcrib"
-            return is_ours and (_is_change(_bare(rest)) or _is_repair(_bare(rest), rest))
+            return is_ours and _is_change(rest)
     return False
-
-
-def _bare(words: list[str]) -> list[str]:
-    return [word for at, word in enumerate(words) if word[:1] != "-" and (not at or words[at - 1] not in _VALUED)]
 
 
 _TERMINALS = frozenset({"script", "expect", "unbuffer", "tmux", "screen", "dtach", "abduco", "zellij", "socat", "xterm", "ssh"})
@@ -135,7 +72,7 @@ _TERMINALS = frozenset({"script", "expect", "unbuffer", "tmux", "screen", "dtach
 
 def _has_terminal(view: ActView) -> bool:
     """Return whether the command would give toolcrib a terminal and type into it, so that it could answer toolcrib's prompts."""
-    first = next((value.text for value in view.operands(_VALUED)), "chat")
+    first = next((view.words[at] for at in _operands(view.words)), "chat")
     given = view.act.language != "shell" or not _TERMINALS.isdisjoint(view.act.wrappers)
     return given and first in ("chat", "call")
 
@@ -168,8 +105,8 @@ RULES = (
         "self.approval",
         "block",
         "toolcrib",
-        Test(_changes) | _ANSWERS,
-        "changes toolcrib's own settings or approvals, or undoes changes; only a user may do that",
+        Test(lambda view: _is_change(view.words)) | _ANSWERS,
+        "may change toolcrib's own settings or approvals, or undo changes; only a user may do that",
         yes=(
             "toolcrib config set approval off",
             "toolcrib config confirm",
@@ -194,6 +131,9 @@ RULES = (
             "toolcrib doctor --repair-store",
             "toolcrib doctor --bundle x.tar.gz",
             "toolcrib sandbox shell",
+            "toolcrib command-of-a-plugin",
+            "toolcrib env --session 81aa stop",
+            "toolcrib toolsets --desc list create x",
         ),
         no=(
             "toolcrib tools",
@@ -206,6 +146,8 @@ RULES = (
             "toolcrib doctor --json",
             "toolcrib explain doctor --brief",
             "toolcrib sandbox test",
+            "toolcrib tools --platform telegram --json list",
+            "toolcrib --version",
         ),
         dry=False,
     ),
