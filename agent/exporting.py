@@ -6,6 +6,7 @@ import contextlib
 import html
 import json
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -91,8 +92,11 @@ def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
     """
     path = with_home(path)
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (0 if force else os.O_EXCL)
         with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
+            if force and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                os.fchmod(file.fileno(), 0o600)  # before it has the text: an existing file has its old mode
+                file.truncate()
             file.write(whole.encode() if isinstance(whole, str) else whole)
     except FileExistsError:
         raise ToolcribError(f"{path} already exists: name another file, or use --force") from None

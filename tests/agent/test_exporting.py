@@ -121,7 +121,9 @@ def test_a_document_is_its_owners_and_replaces_none_unasked(tmp_path: Path) -> N
     assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(ToolcribError, match="already exists"):
         write(path, "two")
-    write(path, "two", force=True)
-    assert path.read_text() == "two"
+    path.chmod(0o644)
+    write(path, "2", force=True)
+    assert path.read_text() == "2"
+    assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(ToolcribError, match="can't be written: No such file"):
         write(tmp_path / "gone" / "a.md", "x")
