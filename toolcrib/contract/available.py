@@ -9,6 +9,8 @@ from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.types import Unavailable
 
 _log = logging.getLogger("toolcrib.contract.registry")
+_reported: set[tuple[str, str]] = set()
+"""Module and name of tools whose failed check was logged."""
 
 
 def why_not(entry: ToolEntry) -> str | None:
@@ -18,7 +20,10 @@ def why_not(entry: ToolEntry) -> str | None:
         verdict = entry.check_fn()
     except BaseException as error:  # noqa: BLE001 - 003-9: any exception means unavailable
         let_pass(error)
-        _log.debug("check_fn of %r raised", entry.name, exc_info=True)
+        if (entry.module, entry.name) not in _reported:  # sessions check again before each request
+            _reported.add((entry.module, entry.name))
+            _log.warning("tool %r is unavailable: its check_fn raised %s: %s", entry.name, type(error).__name__, error)
+            _log.debug("check_fn of %r raised", entry.name, exc_info=True)
         return f"its check failed: {type(error).__name__}: {error}"
     if verdict:
         return None

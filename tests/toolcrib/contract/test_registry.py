@@ -313,6 +313,13 @@ def test_a_check_that_raises_means_unavailable(reg: ToolRegistry, error: BaseExc
     assert reg.availability() == {"echo": f"its check failed: {type(error).__name__}: {error}"}
 
 
+def test_a_check_that_raises_is_logged_once(reg: ToolRegistry, caplog: pytest.LogCaptureFixture) -> None:
+    reg.register("without_socket", "demo", SCHEMA, echo, Checks(OSError("no socket")))
+    assert reg.get_definitions() == reg.get_definitions() == []
+    logged = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert logged == ["tool 'without_socket' is unavailable: its check_fn raised OSError: no socket"]
+
+
 def test_a_slow_check_is_named_once(reg: ToolRegistry, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each session waits for the check, and no other output would name the slow plugin."""
     ticks = itertools.count(step=2.0)
