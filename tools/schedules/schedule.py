@@ -21,8 +21,6 @@ from tools.schedules.zones import ScheduleError, instant_of, repeats_by, wall_of
 
 Kind: TypeAlias = Literal["in", "once", "every", "days", "cron"]
 _FIELDS = 5
-_LONGEST = 100 * 366
-"""Maximum number of days until a schedule begins, and between two of its times."""
 _DAY_MINUTES = 24 * 60
 _LEAP_YEARS = 9 * 366
 """Number of days within which every date occurs, and every pair of adjacent dates."""
