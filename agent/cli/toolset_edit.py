@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.cli.app import OK, open_crib
+from agent.cli.app import OK, UNASKED, open_crib
 from agent.cli.config_impact import changes, everybody, granted
 from agent.cli.confirming import set_as_person, unset_as_person
 from agent.config import Config, CustomToolset, load_config
@@ -82,4 +82,4 @@ def _told(before: Config, file: Path | None, project: Path, args: argparse.Names
     print(f"{args.name}: {done} in {after.path}{'' if counts else ', but not confirmed yet'}")
     lines = list(changes(granted(before, project, who), granted(after, project, who)))
     print("\n".join(["this changes:", *(f"  {line}" for line in lines)] if lines else ["no user gets other tools or approvals"]))
-    return OK
+    return OK if counts else UNASKED

@@ -31,6 +31,9 @@ examples:
 resolve shows the cost of each schema in every request, in tokens (estimated: the characters of its JSON / 4), and how calls are
 approved: the mode, your rules for these tools, and permanent grants (with --json as `approval`). diff compares these too. create,
 edit and delete change toolsets.custom in your configuration, and report whose tools or approvals change.
+
+exit codes: 0 done, 1 failed, 2 wrong command line, name or configuration (nothing was done), 130 interrupted,
+4 the toolset was written, but nothing starts until a user confirms it.
 """
 _OWN = ("resolve", "create", "edit", "diff", "delete")
 _OPTIONS = {

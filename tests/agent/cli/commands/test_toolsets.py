@@ -21,7 +21,7 @@ def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any, agree
     )
     assert (done.code, done.out) == (0, f"research: created in {file}\nno user gets other tools or approvals\n")
     agree()
-    assert run("toolsets", "edit", "research", "--add", "patch", "--drop", "search_files", "--description", "Edits").code == 0
+    assert run("toolsets", "edit", "research", "--add", "patch", "--drop", "search_files", "--description", "Edits").code == 4
     custom = load_config().toolsets.custom["research"]
     assert (custom.description, custom.tools, custom.includes) == ("Edits", ("read_file", "patch"), ("todo",))
     assert "60  # long" in file.read_text()
@@ -38,10 +38,10 @@ def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any, agree
         ["-", "cronjob"],
     ]
     agree()
-    assert run("toolsets", "edit", "research", "--exclude", "todo", "--add", "todo").code == 0
+    assert run("toolsets", "edit", "research", "--exclude", "todo", "--add", "todo").code == 4
     assert load_config().toolsets.custom["research"].tools == ("read_file", "patch", "todo")
     agree()
-    assert run("toolsets", "delete", "research").code == 0
+    assert run("toolsets", "delete", "research").code == 4
     assert load_config().toolsets.custom == {}
 
 
@@ -49,6 +49,7 @@ def test_what_waits_for_a_confirmation_is_told_before_the_end(run: Any, config: 
     """A script cannot confirm it: the toolset is written, but not reported as done."""
     file = config("toolsets: {custom: {few: {tools: [read_file]}}}\n")
     done = run("toolsets", "create", "more", "--tools", "terminal")
+    assert done.code == 4
     assert "toolsets.custom.more was written and waits for a confirmation" in done.err
     assert done.out.startswith(f"more: created in {file}, but not confirmed yet\n")
 
