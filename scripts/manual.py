@@ -1,4 +1,4 @@
-"""Manual pages of ``toolcrib`` and of each subcommand, generated from their argument parsers."""
+"""Manual pages of ``toolcrib`` and of each subcommand, generated from their argument parsers, and config.example.yaml."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pathlib import Path
 
 from agent._version import __version__
 from agent.cli.app import _EPILOG, built_in, parser_of
+from agent.config import example_text
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "man"
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "man"
 _HEADING = re.compile(r"([a-z][a-z' ]+):$")
 _CODES = re.compile(r"exit codes?:\s*", re.IGNORECASE)
 _ENVIRONMENT: Mapping[str, str] = {
@@ -156,20 +158,21 @@ def _ended(lines: list[str]) -> str:
 
 
 def main(words: list[str]) -> int:
-    """Write the pages, or with ``--check`` report pages that differ from the commands. Return the exit code."""
-    made = pages()
-    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.1")}
-    other = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
+    """Write the files, or with ``--check`` report files that differ from the code. Return the exit code."""
+    example = ROOT / "config.example.yaml"
+    made = {example: example_text()} | {FOLDER / name: text for name, text in pages().items()}
+    there = {path: path.read_text(encoding="utf-8") for path in (*FOLDER.glob("*.1"), example) if path.exists()}
+    other = sorted(path for path in {*made, *there} if made.get(path) != there.get(path))
     if words == ["--check"]:
-        print("\n".join(f"docs/man/{name} is out of date: run scripts/man" for name in other), end="\n" if other else "")
+        print("".join(f"{path.relative_to(ROOT)} is out of date: run scripts/man\n" for path in other), end="")
         return 1 if other else 0
     FOLDER.mkdir(exist_ok=True)
-    for name in other:
-        if name in made:
-            (FOLDER / name).write_text(made[name], encoding="utf-8")
+    for path in other:
+        if path in made:
+            path.write_text(made[path], encoding="utf-8")
         else:
-            (FOLDER / name).unlink()
-    print(f"{len(made)} pages in docs/man; {len(other)} changed")
+            path.unlink()
+    print(f"{len(made) - 1} pages in docs/man, and config.example.yaml; {len(other)} changed")
     return 0
 
 

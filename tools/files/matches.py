@@ -28,6 +28,7 @@ _START = ["/usr/bin/env", "-i", f"PATH={_PATH}", "LC_ALL=C.UTF-8", "/bin/sh", "-
 # The arguments: folder, kind, bytes, case flag, pattern, maximum matches per file, context lines, start; then globs for rg,
 # "--find", and globs for find.
 _SCRIPT = r"""
+skipped() { echo "skipped=$("$@" 2>/dev/null | grep -c '')" >&2; }
 cd "$1" || { echo "status=3" >&2; exit 3; }
 kind=$2 bytes=$3 case=$4 pattern=$5 most=$6 context=$7 start=$8; shift 8
 if command -v rg >/dev/null 2>&1; then
@@ -36,6 +37,7 @@ if command -v rg >/dev/null 2>&1; then
   while [ $i -lt $total ]; do a=$1; shift; i=$((i+1)); [ $i -lt $n ] && set -- "$@" "$a"; done
   if [ "$kind" = files ]; then set -- --files --null "$@" -- "./$start"
   else
+    [ -n "$start" ] || skipped rg --no-config --hidden --glob '!.git' "$@" --files-with-matches --text -e '\x00' . &
     set -- --max-columns COLUMNS --max-columns-preview --no-context-separator "$@" -e "$pattern" -- "./$start"
     set -- --null --no-heading --with-filename --line-number "$case" --max-count "$most" --context "$context" "$@"
   fi
@@ -51,11 +53,13 @@ else
     [ "$case" = --ignore-case ] && dialect="${dialect}i"
     printf '' | grep --no-group-separator "${dialect}n${skip}HZ" -m 1 -C 0 -e "$pattern" -- >/dev/null
     [ $? -le 1 ] || { echo "status=2" >&2; exit 2; }
+    [ -n "$start" ] || list -size +0 \( "$@" \) | skipped xargs -0 -r grep -LI -e '' -- &
     list "$@" |
       xargs -0 -r grep --no-group-separator "${dialect}n${skip}HZ" -m "$most" -C "$context" -e "$pattern" -- | head -c "$bytes"
     echo "status=0" >&2
   fi
 fi
+wait  # for the number of binary files
 """.replace("COLUMNS", str(COLUMNS))
 
 
@@ -82,6 +86,8 @@ class Outcome:
     unread: int = 0
     binary: int = 0
     """Number of binary files that match. Not all of their lines are in the output."""
+    skipped: int = 0
+    """Number of binary files in the folder that were not searched to the end, without those of ``binary``."""
     incomplete: str = ""
     left_out: bool = False
 
@@ -115,6 +121,7 @@ async def find_in_content(args: dict[str, Any], ctx: ToolCallContext, area: Area
     found = _outcome(ran)
     found.lines = [line for line in _lines(ran.out) if not _is_out(line.path, area)]
     found.binary = len(_BINARY.findall(ran.out)) + ran.err.count(": binary file matches\n")
+    found.skipped = max(0, sum(map(int, re.findall(r"^skipped=(\d+)$", ran.err, re.MULTILINE))) - found.binary)
     found.total = sum(line.match for line in found.lines)
     return found
 
@@ -224,11 +231,11 @@ def _braces(glob: str) -> list[str]:
 def _outcome(ran: _Ran) -> Outcome:
     """Parse the search's messages. Raises ExecutionFailed or InvalidArguments if it could not search at all."""
     found = Outcome()
-    said = [line for line in ran.err.splitlines() if not line.startswith("status=")]
+    said = [line for line in ran.err.splitlines() if not line.startswith(("status=", "skipped="))]
     status = re.findall(r"^status=(\d+)$", ran.err, re.MULTILINE)
     unreadable = [line for line in said if re.search(r"\(os error \d+\)|Permission denied|No such file", line)]
     found.unread = len(unreadable)
-    if ran.stopped:
+    if ran.stopped and not status:  # else only the number of binary files is missing
         found.incomplete = ran.stopped
     elif len(ran.out) >= KEEP:
         found.incomplete = f"stopped after {KEEP} bytes of results"

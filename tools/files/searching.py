@@ -105,6 +105,8 @@ def _note(found: Outcome, most: int, what: str) -> str:
         notes.append(f"first {most} {what} shown; narrow with path, glob or a longer pattern, or raise limit")
     if found.binary:
         notes.append(f"binary files that match: {found.binary}; not all of their lines are shown")
+    if found.skipped:
+        notes.append(f"binary files not searched to the end: {found.skipped}; to search one, give it as path")
     if found.unread:
         notes.append(f"{found.unread} files or folders could not be read")
     if found.left_out:

@@ -42,6 +42,11 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def skipped(tool: str) -> str:
+    """Return the note about the tree's binary files. grep takes one as text, because its beginning is text."""
+    return f"binary files not searched to the end: {2 if tool == 'rg' else 1}; to search one, give it as path"
+
+
 def found(result: Any) -> list[tuple[str, int, str]]:
     return [(row["path"], row["line"], row["text"]) for row in result.data["matches"]]
 
@@ -60,7 +65,7 @@ def test_own_files_are_left_out_and_that_is_said(call, tree: Path, tool: str, ow
     assert wanted != whole
     result = call("search_files", pattern="TODO")
     assert {name for name, _, _ in found(result)} == wanted
-    assert result.data["note"] == "toolcrib's own settings and state were left out"
+    assert result.data["note"] == f"{skipped(tool)}; toolcrib's own settings and state were left out"
     assert call.judged == (ReadsFile(str(tree), (str(tree / own),)),)
     assert {name for name, _, _ in found(call("search_files", pattern="TODO", glob="*.{py,ts}"))} < wanted
     listed = set(call("search_files", pattern="*", target="files").data["files"])
@@ -75,7 +80,7 @@ def test_content_is_found_in_the_order_of_paths(call, tree: Path, tool: str) -> 
         ("src/b.py", 2, "TODO two"),
         ("src/deep/d.min.js", 1, "TODO min"),
     ]
-    assert "note" not in result.data
+    assert result.data["note"] == skipped(tool)
     assert "src/b.py\n2:TODO two" in result.views["model"]
     assert call.judged == (ReadsFile(str(tree)),)
 
@@ -111,7 +116,7 @@ def test_files_by_name(call, tree: Path, tool: str, args: dict[str, Any], files:
 
 def test_context_lines_are_marked(call, tree: Path, tool: str) -> None:
     result = call("search_files", pattern="one", context=1)
-    assert result.views["model"] == "a.py\n1-import os\n2:TODO one\n3-last"
+    assert result.views["model"] == f"a.py\n1-import os\n2:TODO one\n3-last\n[{skipped(tool)}]"
     assert [row.get("context", False) for row in result.data["matches"]] == [True, False, True]
 
 
@@ -174,6 +179,17 @@ def test_no_match_in_a_folder_names_what_is_not_searched(call, tmp_path: Path, t
     (tmp_path / "latin.txt").write_bytes("caf\u00e9\n".encode("latin-1"))
     assert "other encodings than UTF-8" in call.text("search_files", pattern="caf\u00e9", path="latin.txt")
     assert "encodings" not in call.text("search_files", pattern="tea", path="latin.txt")
+
+
+def test_matches_in_a_folder_come_with_the_number_of_files_that_were_skipped(call, tmp_path: Path, tool: str) -> None:
+    for name, text in (("a.txt", b"needle\n"), ("b.ts", b"needle here\0\n"), ("c.ts", b"\0"), ("empty", b""), ("d.py", b"\0")):
+        (tmp_path / name).write_bytes(text)
+    (tmp_path / "u16.txt").write_text("a needle\n", encoding="utf-16" if tool == "rg" else "utf-8")
+    result = call("search_files", pattern="needle")
+    assert [row["path"] for row in result.data["matches"]] == ["a.txt", "u16.txt"]
+    assert result.data["note"] == "binary files not searched to the end: 3; to search one, give it as path"
+    assert "to the end: 2;" in call("search_files", pattern="needle", glob="*.ts").data["note"]
+    assert "note" not in call("search_files", pattern="needle", glob="*.txt").data
 
 
 @pytest.mark.parametrize(
