@@ -37,7 +37,10 @@ _OTHER = Regex(
 )
 _STRING = Regex(r"string_above_max_length|string[ _]too[ _]long", re.IGNORECASE)
 _CONTENT = Regex(r"\b(messages|input)\b(\W*\d+\W*(content|text|output|arguments)\b|[\w.\[\]]*(content|text|output)\b|['\"`]?:)")
-_LARGER = Regex(r"\btokens?\b.{0,80}\blimit:? ?(\d[\d,]*)\D{0,20}\brequested:? ?(\d[\d,]*)", re.IGNORECASE | re.DOTALL)
+_LARGER = Regex(
+    r"\btokens?\b.{0,80}\blimit:? ?(\d[\d,]*)\D{0,20}(?:\bused:? ?\d[\d,]*\D{0,20})?\brequested:? ?(\d[\d,]*)",
+    re.IGNORECASE | re.DOTALL,
+)
 """Matches the numbers in a refusal for a rate limit. If ``requested`` exceeds ``limit``, waiting does not help."""
 _TOO_MANY = 429
 _TOO_LARGE = 413

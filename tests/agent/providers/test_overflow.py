@@ -37,6 +37,7 @@ TOO_LONG = [
         "Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 9000, please reduce it",
     ),
     (429, "Request too large for x on tokens per min (TPM): Limit 30000, Requested 45123. The input tokens must be reduced"),
+    (429, "Rate limit reached for x on tokens per minute (TPM): Limit 7000, Used 6148, Requested 7895. Try again in 1m0.3s"),
     (413, "too big"),
     (422, "the request exceeds the available context size"),
     (500, "request (9000 tokens) exceeds the available context size (4096 tokens)"),
