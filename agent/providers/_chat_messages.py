@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from agent.providers._history import NO_RESULT, History, encode
+from agent.providers._history import NO_RESULT, NO_SIGNATURE, History, encode
 from agent.providers._images import NO_IMAGES, Pictured, chat_content, chat_from_tools
 from agent.providers._names import WireNames, nine_id, wire_id
 from agent.providers._reasoning import DEMANDED, FIELDS, ReasoningBack
@@ -15,7 +15,7 @@ from toolcrib.contract.regex import Regex
 
 _LONGEST_ID = 40
 """Maximum number of characters of a call id that OpenAI accepts."""
-_USER, _TOOL = b'{"role":"user",', b'{"role":"tool",'
+_USER, _TOOL, _MODEL = b'{"role":"user",', b'{"role":"tool",', b'{"role":"assistant",'
 _NO_TEXT = encode({"role": "assistant", "content": "[no text]"})
 _CHANNEL, _MARK = b"<|channel|>", Regex(r"<\|[a-z]+\|>")
 _NULL = b'{"role":"assistant","content":null'
@@ -132,6 +132,8 @@ class ChatMessages(History):
         for one in sent:
             if self._bares and _CHANNEL in one:
                 one = _final(one)
+            if self._signs and one.startswith(_MODEL):
+                one = _signed(one)
             if self._fills and one.startswith(_NULL):
                 one = _NULL[: -len(b"null")] + _FILLS[self._fills - 1] + one[len(_NULL) :]
             last = made[-1] if made and self._alternates and one.startswith(_USER) else b""
@@ -174,6 +176,14 @@ def _final(sent: bytes) -> bytes:
     if message["role"] != "assistant" or not isinstance(message.get("content"), str):
         return sent
     return encode({**message, "content": _MARK.sub("", message["content"].rpartition("<|message|>")[2]).strip() or "[no text]"})
+
+
+def _signed(sent: bytes) -> bytes:
+    """Return a message of the model whose first call, if it has one, has a signature of Gemini's."""
+    message = json.loads(sent)
+    if calls := message.get("tool_calls"):
+        calls[0].setdefault("extra_content", {"google": {"thought_signature": NO_SIGNATURE}})
+    return encode(message)
 
 
 def _merged(first: bytes, second: bytes) -> bytes:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agent.providers._history import NO_RESULT, History, encode
+from agent.providers._history import NO_RESULT, NO_SIGNATURE, History, encode
 from agent.providers._images import NO_IMAGES, Pictured
 from agent.providers._names import WireNames
 from toolcrib.contract.errors import BadRequest
@@ -16,9 +16,6 @@ from toolcrib.contract.regex import Regex
 
 RESULTS_ROLE = "user"
 """Role of a content with results (004-15): Gemini also accepts "tool" and "function"; its own clients send this."""
-
-NO_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
-"""Thought signature for a call of another model: base64 of the vendor's skip_thought_signature_validator."""
 
 _NAME = Regex(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 """Names that Gemini accepts in a history: more than in tools."""
@@ -88,7 +85,7 @@ class GeminiContents(History):
     def fields(self) -> bytes:
         """Return the body's ``contents`` and ``systemInstruction``, as the inside of a JSON object."""
         self._close_calls()
-        contents = b'"contents":[' + b",".join(self._sent) + b"]"
+        contents = b'"contents":[' + b",".join(map(_signed, self._sent) if self._signs else self._sent) + b"]"
         if not self._system:
             return contents
         return b'"systemInstruction":' + encode({"parts": [{"text": "\n\n".join(self._system)}]}) + b"," + contents
@@ -133,6 +130,16 @@ def _calls_in(content: Any) -> list[Mapping[str, Any]]:
     parts = content.get("parts") if isinstance(content, Mapping) else None
     found = [part.get("functionCall") for part in parts or () if isinstance(part, Mapping)]
     return [call for call in found if isinstance(call, Mapping)]
+
+
+def _signed(sent: bytes) -> bytes:
+    """Return a content whose first call, if it has one, has a signature."""
+    content = json.loads(sent)
+    for part in content["parts"]:
+        if isinstance(part, dict) and "functionCall" in part:
+            part.setdefault("thoughtSignature", NO_SIGNATURE)
+            break
+    return encode(content)
 
 
 def _inline(image: Image) -> dict[str, Any]:

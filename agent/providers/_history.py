@@ -15,6 +15,11 @@ from toolcrib.contract.regex import Regex
 NO_RESULT = json.dumps({"error": "no result: the call was interrupted before it finished, or never ran"})
 """Text for a result that never arrived: wires refuse a call without a result (X-1)."""
 
+NO_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
+"""Thought signature for a call that has none of Gemini's own: base64 of the vendor's skip_thought_signature_validator."""
+UNSIGNED = Regex(r"missing (a |the )?\W?thought_?signature")
+"""Matches Gemini's refusal, in lower case, of a call of another model, or whose signature a gateway dropped."""
+
 _DATE = Regex(r"([-@]\d{4}-\d\d-\d\d|[-@]\d{4,8}|-latest)$")
 
 
@@ -33,6 +38,12 @@ class History(ABC):
     def __init__(self, names: WireNames, model: str) -> None:
         self._names = names
         self._model = model
+        self._signs = False
+
+    def sign(self) -> bool:
+        """Send ``NO_SIGNATURE`` with each message's first call, if it has no signature; return False if that is so already."""
+        first, self._signs = not self._signs, True
+        return first
 
     @abstractmethod
     def system(self, text: str) -> None: ...

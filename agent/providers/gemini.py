@@ -10,7 +10,7 @@ from urllib.parse import quote
 from agent.providers._gemini_contents import GeminiContents
 from agent.providers._gemini_reader import GeminiReader
 from agent.providers._gemini_tools import GeminiNames, declarations
-from agent.providers._history import History, encode
+from agent.providers._history import UNSIGNED, History, encode
 from agent.providers._http_session import HttpSession, function_of
 from agent.providers._images import pictured
 from agent.providers._model_rows import MOST_PAGES, described, get_json, rows_of
@@ -142,6 +142,8 @@ class GeminiSession(HttpSession):
         if self._tools and self._json_schema and re.search(r"parameters_?json_?schema", said):
             self._json_schema = False
             self._tools = self._encoded_tools(self._offered)
+        elif UNSIGNED.search(said):  # it may link to a page about thinking
+            return self._contents.sign()
         elif "thinkingConfig" in self._config and re.search(r"thinking|thoughts", said):
             del self._config["thinkingConfig"]
         else:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.providers._chat_messages import ChatMessages
 from agent.providers._chat_reader import ChatReader
-from agent.providers._history import History, encode
+from agent.providers._history import UNSIGNED, History, encode
 from agent.providers._http_session import HttpSession, function_of, schema_named
 from agent.providers._images import pictured
 from agent.providers._names import WireNames
@@ -125,6 +125,8 @@ class OpenAIChatSession(HttpSession):
             pass
         elif _ALTERNATE.search(said):
             return self._messages.alternate()
+        elif UNSIGNED.search(said):
+            return self._messages.sign()
         elif "<|channel|> tags" in said:
             return self._messages.bare()
         elif not self._reasoning.adapt(said, self._messages.carried):

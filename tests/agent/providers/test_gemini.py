@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.providers import Endpoint, HttpClient, HttpLimits
-from agent.providers._gemini_contents import NO_SIGNATURE
+from agent.providers._history import NO_SIGNATURE
 from agent.providers.gemini import GeminiSession
 from toolcrib import (
     AuthFailed,
@@ -261,6 +261,28 @@ def test_what_a_server_does_not_know_is_left_out_once_and_for_all() -> None:
     plain = {"type": "object", "properties": {"path": {"type": "string"}}}
     assert third["tools"][0]["functionDeclarations"][0] == {"name": "read_file", "description": "d", "parameters": plain}
     assert fourth["tools"] == third["tools"]
+
+
+def test_a_call_whose_signature_was_lost_is_sent_with_a_substitute() -> None:
+    """A gateway dropped it. Only the first of parallel calls needs one, and no signature is replaced."""
+    told = "Unable to submit request because function call read_file in the 2. content block is missing a `thought_signature`."
+    results = [{"call_id": name, "name": "fs.write", "text": "1", "is_error": False} for name in "ab"]
+    records: list[dict[str, Any]] = [{"role": "user", "text": "one"}]
+    for first in (call("fs_write"), call("fs_write", "sig")):
+        native = {"wire": "gemini", "message": {"role": "model", "parts": [first, call("fs_write")]}}
+        calls = [{"id": name, "name": "fs.write", "args": {}} for name in "ab"]
+        records += [
+            {"role": "assistant", "text": "", "calls": calls, "native": native, "model": "gemini-3-test"},
+            {"role": "results", "results": results},
+        ]
+    with ChatServer(refuse(told), streamed(reply({"text": "ok"}))) as server:
+        assert ask(server, "go on", records=records, tools=TOOLS).assistant_text == "ok"
+        before, after = (one["contents"] for one in server.requests)
+    signatures = [[part.get("thoughtSignature") for part in content["parts"]] for content in after if content["role"] == "model"]
+    assert signatures == [[NO_SIGNATURE, None], ["sig", None]]
+    assert [one for one in before if one["role"] == "user"] == [one for one in after if one["role"] == "user"]
+    with ChatServer(refuse(told), refuse(told)) as server, pytest.raises(BadRequest, match="thought_signature"):
+        ask(server, "go on", records=records, tools=TOOLS)
 
 
 def test_refusals_are_typed_and_show_no_key() -> None:

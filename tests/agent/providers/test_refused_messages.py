@@ -1,4 +1,4 @@
-"""Servers that refuse messages as this wire sends them: two of the user in a row, or null as the content of a call."""
+"""Servers that refuse messages as this wire sends them: two of the user in a row, null as the content of a call, ..."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from agent.protocols import find_protocol
 from agent.providers import Endpoint, HttpClient
 from agent.providers._chat_messages import ChatMessages
+from agent.providers._history import NO_SIGNATURE
 from agent.providers._names import WireNames
 from agent.providers._reasoning import ReasoningBack
 from agent.providers._text_messages import TextMessages
@@ -138,3 +139,30 @@ def test_a_template_that_refuses_channels_gets_the_final_text() -> None:
         assert server.refused == 1
         sent = [one["content"] for one in server.requests[-1]["messages"]]
     assert sent == ["go on", "Hello!", "go on", "yes", "go on", "Hello!", "go on"]
+
+
+def test_a_call_without_a_signature_of_geminis_is_sent_with_a_substitute() -> None:
+    """Another model made the call, or a gateway dropped its signature. Google's server refuses with a list."""
+
+    def rules(sent: Any) -> Response | None:
+        calls = [one["tool_calls"][0] for one in sent["messages"] if one.get("tool_calls")]
+        if all("thought_signature" in one.get("extra_content", {}).get("google", {}) for one in calls):
+            return None
+        told = "Function call is missing a thought_signature in functionCall parts. Additional data, function call `bash`"
+        return ChatServer.body([{"error": {"code": 400, "message": told, "status": "INVALID_ARGUMENT"}}], 400)
+
+    own = {
+        "id": "b",
+        "type": "function",
+        "function": {"name": "bash", "arguments": "{}"},
+        "extra_content": {"google": {"thought_signature": "sig"}},
+    }
+    native = {"wire": "chat", "message": {"role": "assistant", "content": None, "tool_calls": [own]}}
+    calls = [{"id": "b", "name": "bash", "args": {}}]
+    signed = {"role": "assistant", "text": "", "calls": calls, "model": "m", "native": native}
+    stored = [{"role": "user", "text": "one"}, CALL, RESULTS, signed]
+    with Documented(rules, reply(text="yes")) as server:
+        assert asyncio.run(_ask(server, "two", stored=stored)) == "yes"
+        assert server.refused == 1
+        sent = [one["tool_calls"][0]["extra_content"] for one in server.requests[-1]["messages"] if one.get("tool_calls")]
+    assert sent == [{"google": {"thought_signature": one}} for one in (NO_SIGNATURE, "sig")]
