@@ -19,7 +19,7 @@ MEASURED: Mapping[str, tuple[str, int]] = {
     r"a typical command takes ([\d.]+) µs": ("judge.median", 0),
     r"10,000 waiting runs take ([\d.]+) MB": ("park.idle", 0),
     r"resumes in ([\d.]+) ms": ("park.resume", 0),
-    r"costs ([\d.]+) ms in a container": ("places.docker", 0),
+    r"command takes ([\d.]+) ms in a container": ("places.docker", 0),
     r"`docker exec`: ([\d.]+) ms": ("places.docker", 1),
     r"and ([\d.]+) ms over ssh": ("places.ssh", 0),
     r"OpenSSH: ([\d.]+) ms": ("places.ssh", 1),
