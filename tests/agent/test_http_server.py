@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from agent import http_server as _web
+from tests.infra.served import NO_TLS
 from toolcrib.platforms import server_of
 
 LONG = "x" * 20_000_000
@@ -58,7 +59,7 @@ async def test_who_sends_no_whole_headers_is_cut_off(monkeypatch: pytest.MonkeyP
         writer.write(b"hi" + HALF)
         assert (await ends(reader)).endswith(b"\r\n\r\nhi")
         writer.close()
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(verify=NO_TLS) as http:
             for word in ("one", "two"):
                 assert (await http.post(f"http://127.0.0.1:{port}/", content=word)).text == word
 
@@ -72,7 +73,7 @@ async def test_connections_leave_files_for_the_rest(monkeypatch: pytest.MonkeyPa
         assert await answered[0].readuntil(b"100 Continue\r\n")
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
         assert [await ends(reader) for reader, _ in held[:2]] == [b"", b""]  # the ones that waited longest
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(verify=NO_TLS) as http:
             assert (await http.post(f"http://127.0.0.1:{port}/", content="in")).text == "in"
         answered[1].write(b"hi")
         assert await answered[0].readuntil(b"hi")
@@ -114,7 +115,7 @@ async def test_who_reads_no_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -
         cast(asyncio.Transport, writer.transport).resume_reading()
         assert len(await ends(reader)) < len(LONG)
         writer.close()
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(verify=NO_TLS) as http:
             assert (await http.post(f"http://127.0.0.1:{port}/")).text == LONG
 
 
@@ -126,7 +127,7 @@ async def test_neither_who_reads_no_answer_nor_who_asks_nothing_more_keeps_other
         writer.write(HALF + b"Content-Length: 2\r\n\r\nhi")
         assert await reader.readuntil(b"\r\n\r\nhi")
         for word in ("one", "two"):
-            async with httpx.AsyncClient() as http:
+            async with httpx.AsyncClient(verify=NO_TLS) as http:
                 assert (await http.post(f"http://127.0.0.1:{port}/", content=word)).text == word
         for _, one in (*held, (reader, writer)):
             one.close()

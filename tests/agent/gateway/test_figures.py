@@ -16,7 +16,7 @@ from agent.gateway.figures import BOUNDS, LineFigures, Waits
 from agent.gateway.platform_runner import AccountTaken
 from agent.gateway.watching import Watch
 from tests.agent.gateway.conftest import OWNED, House, line_of
-from tests.infra.served import free_port
+from tests.infra.served import NO_TLS, free_port
 from toolcrib import ConfigError, StoreFailed
 from toolcrib.chat import Chat
 
@@ -67,7 +67,10 @@ async def test_figures_and_health_are_to_be_had_on_a_port(house: House) -> None:
     (house.folder / "build").mkdir()
     port = free_port()
     house.configure(f"{OWNED}gateway: {{port: {port}}}\n")
-    async with house.gateway() as gateway, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+    async with (
+        house.gateway() as gateway,
+        httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
+    ):
         line = line_of(gateway)
         await house.platform.says("a secret text", chat=GROUP, user="bob", is_addressed=True)
         await house.platform.says(f"rm -rf {house.folder}/build")
@@ -118,7 +121,7 @@ async def test_connections_that_ask_nothing_keep_nobody_from_the_figures(house: 
     monkeypatch.setattr(_web, "HEADER_SECONDS", 2.0)
     port = free_port()
     house.configure(f"{OWNED}gateway: {{port: {port}}}\n")
-    async with house.gateway(), httpx.AsyncClient(timeout=30) as client:
+    async with house.gateway(), httpx.AsyncClient(verify=NO_TLS, timeout=30) as client:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
         for _, writer in held:
             writer.write(b"GET /metrics HTTP/1.1\r\n")
@@ -140,7 +143,7 @@ async def test_a_platform_that_is_down_is_no_health(house: House) -> None:
         raise OSError("no route")
 
     house.others["broken"] = refused  # type: ignore[assignment]  # it makes no platform
-    async with house.gateway(), httpx.AsyncClient(timeout=30) as client:
+    async with house.gateway(), httpx.AsyncClient(verify=NO_TLS, timeout=30) as client:
         answer = await client.get(f"http://127.0.0.1:{port}/healthz")
         assert answer.status_code == 503
         assert json.loads(answer.text)["platforms"] == {"fake": "running", "broken": "failed"}
@@ -172,7 +175,7 @@ async def test_another_port_counts_from_a_reload_on(house: House) -> None:
     pytest.importorskip("prometheus_client")
     pytest.importorskip("uvicorn")
     port = free_port()
-    async with house.gateway() as gateway, httpx.AsyncClient(timeout=30) as client:
+    async with house.gateway() as gateway, httpx.AsyncClient(verify=NO_TLS, timeout=30) as client:
         house.configure(f"{OWNED}gateway: {{port: {port}}}\n")
         assert f"health and metrics are served at 127.0.0.1:{port}" in await gateway.reconfigure()
         assert (await client.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200

@@ -35,7 +35,7 @@ from agent.process import Crib
 from agent.store.memory import MemoryStore
 from tests.agent.gateway.conftest import Parrot
 from tests.infra.mail import DOMAIN, PASSWORD
-from tests.infra.served import free_port
+from tests.infra.served import NO_TLS, free_port
 
 _LIMIT = 60.0
 _NUMBERS = itertools.count(1)
@@ -193,12 +193,12 @@ def link_in(mail: EmailMessage) -> str:
 
 
 async def open_link(link: str) -> httpx.Response:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=NO_TLS) as client:
         return await client.get(link)
 
 
 async def decide(link: str, choice: str) -> httpx.Response:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=NO_TLS) as client:
         return await client.post(link, data={"choice": choice})
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from plugins.email.markup import text_of_html
 from tests.infra.mail import DOMAIN
+from tests.infra.served import NO_TLS
 from tests.plugins.email.conftest import MailHouse, decide, line_of, link_in, vouched
 from tests.plugins.email.conftest import text_of as shown_text
 
@@ -207,7 +208,7 @@ async def test_a_link_is_good_for_nothing_else(house: MailHouse, tmp_path: Path)
         link = link_in(await house.question(house.ann))
         base, _, token = link.rpartition("/")
         name, _, signature = token.partition(".")
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(verify=NO_TLS) as client:
             for bad in ("", "..%2f..%2flinks.key", f"{name}.", f"{'0' * 32}.{signature}", f"{name}.{'0' * 64}", "x" * 5_000):
                 assert (await client.post(f"{base}/{bad}", data={"choice": "y"})).status_code in (404, 410)
             assert (await client.post(link, content=b"choice=y&" + b"x" * 5_000)).status_code == 400
@@ -230,7 +231,7 @@ async def test_words_of_a_question_draw_nothing_on_the_page(house: MailHouse) ->
     async with house.gateway():
         house.ann.writes("rm -rf '<script>alert(1)</script>'")
         question = await house.question(house.ann)
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(verify=NO_TLS) as client:
             page = await client.get(link_in(question))
         assert "<script>" not in page.text
         assert "&lt;script&gt;" in page.text

@@ -28,6 +28,7 @@ from agent.store.memory import MemoryStore
 from plugins.matrix.platform import MatrixPlatform
 from plugins.matrix.writing import BUTTONS
 from tests.agent.gateway.conftest import Parrot
+from tests.infra.served import NO_TLS
 from toolcrib.testing import FakeHost
 
 _LIMIT = 60.0
@@ -63,7 +64,7 @@ class Synapse:
     def register(self, name: str) -> tuple[str, str]:
         """Register an account, and return (user id, token)."""
         given = {"username": f"{name}{next(_NAMES)}", "password": "pw", "auth": {"type": "m.login.dummy"}}
-        answer = httpx.post(f"{self.url}/_matrix/client/v3/register", json=given, timeout=_LIMIT)
+        answer = httpx.post(f"{self.url}/_matrix/client/v3/register", json=given, timeout=_LIMIT, verify=NO_TLS)
         answer.raise_for_status()
         return answer.json()["user_id"], answer.json()["access_token"]
 
@@ -89,7 +90,7 @@ class Person:
         self._numbers = itertools.count(1)
 
     async def __aenter__(self) -> Person:
-        self._http = httpx.AsyncClient(headers={"Authorization": f"Bearer {self.token}"}, timeout=_LIMIT)
+        self._http = httpx.AsyncClient(verify=NO_TLS, headers={"Authorization": f"Bearer {self.token}"}, timeout=_LIMIT)
         self._tasks = [asyncio.create_task(self._look())] if self._looks else []
         return self
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from plugins.webhook.forms import Malformed, inbound_of, press_of
 from plugins.webhook.platform import BODY_BYTES, WebhookPlatform
 from plugins.webhook.signing import HEADER, problem_of, signature
+from tests.infra.served import NO_TLS
 from toolcrib import ConfigError, StoreFailed
 from toolcrib._testing_server import _QuietServer
 from toolcrib.chat import Attachment, Chat, NotSent, Outbound, OutFile
@@ -96,7 +97,7 @@ async def running(receiver: Receiver, host: FakeHost | None = None) -> AsyncIter
 async def posted(platform: WebhookPlatform, path: str, data: Any, sign: str = SECRET, **more: Any) -> httpx.Response:
     body = data if isinstance(data, bytes) else json.dumps(data).encode()
     headers = {HEADER: more.pop("header", signature(sign, body, more.pop("at", None)))}
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=NO_TLS) as client:
         return await client.post(f"http://127.0.0.1:{platform.port}{path}", content=body, headers=headers)
 
 

@@ -25,6 +25,7 @@ from plugins.webhook.forms import outbound_json
 from plugins.webhook.platform import BODY_BYTES, WebhookPlatform
 from plugins.webhook.signing import HEADER, signature
 from tests.agent.gateway.conftest import House, line_of
+from tests.infra.served import NO_TLS
 from tests.plugins.webhook.test_webhook import Receiver
 from tests.plugins.webhook.test_webhook import receiver as receiver
 from toolcrib.chat import Chat, Outbound
@@ -66,7 +67,7 @@ class WebhookHouse(House):
     async def post(self, path: str, data: Any, header: str | None = None, **more: Any) -> httpx.Response:
         body = data if isinstance(data, bytes) else json.dumps(data).encode()
         signed = signature(SECRET, body) if header is None else header
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(verify=NO_TLS) as client:
             return await client.post(f"{self.address}{path}", content=body, headers={HEADER: signed, **more})
 
     def shown(self, chat: str) -> dict[str, dict[str, Any]]:
@@ -172,7 +173,7 @@ async def test_there_is_no_other_way_in(house: WebhookHouse, path: str) -> None:
     async with house.running():
         answer = await house.post(path, MESSAGE)
         assert answer.status_code >= 300
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(verify=NO_TLS) as client:
             assert (await client.get(f"{house.address}/v1/messages")).status_code == 405
         await house.answered()
     assert house.asked == ["are you well?"]

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from plugins.webhook.platform import WebhookPlatform
 from plugins.webhook.signing import HEADER, problem_of, signature
-from tests.infra.served import free_port
+from tests.infra.served import NO_TLS, free_port
 from toolcrib.chat import Chat
 from toolcrib.platforms import server_of
 from toolcrib.testing import PlatformDesk, PlatformSuite, SeenMessage
@@ -52,7 +52,7 @@ class WebhookDesk(PlatformDesk):
         self._queue = asyncio.Lock()
         self._ours, self._theirs = free_port(), free_port()
         self.settings = {"url": f"http://127.0.0.1:{self._ours}/", "port": str(self._theirs)}
-        self._client = httpx.AsyncClient()
+        self._client = httpx.AsyncClient(verify=NO_TLS)
 
     async def revive(self) -> None:
         self._server = server_of([Route("/", self._take, methods=["POST"])])

@@ -27,6 +27,7 @@ from agent.process import Crib
 from agent.store.memory import MemoryStore
 from plugins.xmpp.platform import XmppPlatform
 from tests.agent.gateway.conftest import Parrot
+from tests.infra.served import NO_TLS
 from toolcrib.testing import FakeHost
 
 _LIMIT = 60.0
@@ -181,7 +182,7 @@ class Person:
         slot = await self.client.plugin["xep_0363"].request_slot("up.localhost", name, len(data), "application/octet-stream")
         place = slot["http_upload_slot"]["put"]
         headers = {one["name"]: one["value"] for one in place["headers"]} | {"Content-Type": "application/octet-stream"}
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(verify=NO_TLS) as http:
             (await http.put(place["url"], content=data, headers=headers)).raise_for_status()
         url = slot["http_upload_slot"]["get"]["url"]
         return await self.says(to, text or url, f'<x xmlns="jabber:x:oob"><url>{url}</url></x>')

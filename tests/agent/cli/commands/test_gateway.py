@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 import shlex
@@ -19,12 +21,13 @@ import httpx
 import pexpect
 import pytest
 
+from agent.cli import main
 from plugins.webhook.signing import HEADER, signature
 from tests.fuzz.kill_town import Answers, serving
-from tests.infra.served import free_port
+from tests.infra.served import NO_TLS, free_port, listens
 
 pytest.importorskip("uvicorn")
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.defaults]  # `said` runs as the processes do
 PATIENCE = 60.0
 SECRET = "a secret between us"
 _CODE = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -77,16 +80,9 @@ platforms:
         )
         log.close()
         self._processes.append(process)
-        self.until(lambda: process.poll() is not None or self.listens())
+        self.until(lambda: process.poll() is not None or listens(self.port))
         assert process.poll() is None, self.log()
         return process
-
-    def listens(self) -> bool:
-        try:
-            httpx.get(f"http://127.0.0.1:{self.port}/", timeout=PATIENCE)
-        except httpx.HTTPError:
-            return False
-        return True
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run another command of toolcrib."""
@@ -99,16 +95,24 @@ platforms:
         """Return the texts that users see."""
         return [one["text"] for one in list(self.shown.values())]
 
+    @staticmethod
+    def said(*words: str) -> str:
+        """Return the output of another command, which runs in this process: tests repeat it until something holds."""
+        output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        with contextlib.redirect_stdout(output):
+            main([*words])
+        output.seek(0)
+        return output.read()
+
     def status(self) -> Any:
         """Return the webhook platform's entry in `gateway status --json`."""
-        done = self.run("gateway", "status", "webhook", "--json")
-        return json.loads(done.stdout)["platforms"][0]
+        return json.loads(self.said("gateway", "status", "webhook", "--json"))["platforms"][0]
 
     def says(self, text: str, *, user: str = "ann", number: str = "") -> Any:
         """Send a user's message, and return the gateway's response."""
         body = json.dumps({"chat": user, "user": user, "message_id": number or text, "text": text}).encode()
         url = f"http://127.0.0.1:{self.port}/v1/messages"
-        return httpx.post(url, content=body, headers={HEADER: signature(SECRET, body)}, timeout=PATIENCE).json()
+        return httpx.post(url, content=body, headers={HEADER: signature(SECRET, body)}, timeout=PATIENCE, verify=NO_TLS).json()
 
     def log(self) -> str:
         return (self.folder / "log").read_text()
@@ -167,6 +171,7 @@ def bureau(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bureau]:
     monkeypatch.setenv("TOOLCRIB_CONFIG", str(tmp_path / "config.yaml"))
     monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("WEBHOOK_SECRET", SECRET)
+    monkeypatch.chdir(tmp_path)
     with serving(_model_of(lambda: made)) as model, serving(_receiver_of(lambda: made)) as receiver:
         made = Bureau(tmp_path, model, receiver)
         yield made
@@ -247,7 +252,7 @@ def test_a_closed_terminal_ends_it_as_a_signal_does(bureau: Bureau) -> None:
 def test_a_code_that_nobody_would_hear_now_is_shown_with_what_to_start(bureau: Bureau, runs: bool) -> None:
     if runs:
         bureau.start()
-        bureau.until(lambda: "running" in bureau.run("gateway", "status").stdout)
+        bureau.until(lambda: "running" in bureau.said("gateway", "status"))
     words = ["-c", _CODE, "gateway", "pair", "webhook"]
     told, status = pexpect.run(
         f"{sys.executable} {shlex.join(words)}", cwd=str(bureau.folder), timeout=PATIENCE, withexitstatus=True
@@ -401,9 +406,9 @@ def test_figures_status_and_log_tell_the_same_and_nothing_of_people(bureau: Bure
     process = bureau.start("--logs", "json")
     bureau.says("hello words")
     bureau.until(lambda: "re hello words" in set(bureau.texts()))
-    figures = httpx.get(f"http://127.0.0.1:{bureau.watch}/metrics", timeout=PATIENCE).text
+    figures = httpx.get(f"http://127.0.0.1:{bureau.watch}/metrics", timeout=PATIENCE, verify=NO_TLS).text
     assert 'toolcrib_gateway_runs_total{platform="webhook",state="ended"} 1.0' in figures
-    assert httpx.get(f"http://127.0.0.1:{bureau.watch}/healthz", timeout=PATIENCE).json()["ok"]
+    assert httpx.get(f"http://127.0.0.1:{bureau.watch}/healthz", timeout=PATIENCE, verify=NO_TLS).json()["ok"]
     told = bureau.until(lambda: (status := bureau.status()).get("figures", {}).get("runs", {}).get("ended") and status)
     assert (told["running"], told["figures"]["runs"]) == (True, {"begun": 1, "ended": 1, "failed": 0})
     words = bureau.run("gateway", "status").stdout
@@ -417,7 +422,7 @@ def test_figures_status_and_log_tell_the_same_and_nothing_of_people(bureau: Bure
 
 def test_a_platform_where_nothing_happened_has_one_line(bureau: Bureau) -> None:
     bureau.start()
-    bureau.until(lambda: "running" in bureau.run("gateway", "status").stdout)
+    bureau.until(lambda: "running" in bureau.said("gateway", "status"))
     told = [line for line in bureau.run("gateway", "status").stdout.splitlines() if line.startswith("webhook: ")]
     assert told == ["webhook: no messages since its start"]
 
