@@ -562,7 +562,7 @@ class ProjectCopy:
 
     def run(self, code: str) -> str:
         """Run a program of the copy in a new interpreter, and return its output."""
-        env = os.environ | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
+        env = os.environ | {"PYTHONPATH": str(self.root), "PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": "1"}
         line = [sys.executable, "-c", code]
         done = subprocess.run(line, cwd=self.root.parent, env=env, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
@@ -573,8 +573,5 @@ class ProjectCopy:
 def project_copy(root: Path, tmp_path: Path) -> ProjectCopy:
     """A copy of the sources, to try what an addition requires."""
     copy = tmp_path / "copy"
-    for name in ("agent", "tools", "toolcrib", "plugins"):
-        shutil.copytree(root / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("model_tools.py", "toolsets.py"):
-        shutil.copy(root / name, copy / name)
+    _beside("compiled").copy_sources(("agent", "tools", "toolcrib", "plugins", "model_tools.py", "toolsets.py"), root, copy)
     return ProjectCopy(copy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.compiled import copy_sources
 from tests.docs.snippets import Block, blocks
 
 Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
@@ -121,10 +121,7 @@ def put(file: Path, before: str, text: str) -> None:
 def tree(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the sources with two added backends: a complete one, and the documented one with only a module and a row."""
     tree = tmp_path_factory.mktemp("tree")
-    for name in ("agent", "tools", "toolcrib", "plugins", "docs"):
-        shutil.copytree(root / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("model_tools.py", "toolsets.py"):
-        shutil.copy(root / name, tree)
+    copy_sources(("agent", "tools", "toolcrib", "plugins", "docs", "model_tools.py", "toolsets.py"), root, tree)
     folder = tree / "tools" / "environments"
     (folder / "scratch").mkdir()
     (folder / "scratch" / "__init__.py").write_text(ENVIRONMENT)
@@ -145,7 +142,7 @@ def toolcrib(tree: Path, tmp_path: Path) -> Run:
     project.mkdir()
 
     def run(*words: str, expect: int = 0, code: str = "from agent.cli import main; sys.exit(main(sys.argv[1:]))") -> Any:
-        env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONPYCACHEPREFIX": str(tree / "compiled")}
+        env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONPYCACHEPREFIX": ""}
         argv = [sys.executable, "-c", f"import sys; {code}", *words]
         done = subprocess.run(
             argv, cwd=project, env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False

@@ -185,7 +185,7 @@ def installed(root: Path, tmp_path: Path) -> Path:
 def test_files_that_another_package_overwrote_are_named(installed: Path, tmp_path: Path) -> None:
     def start(command: str) -> subprocess.CompletedProcess[str]:
         code = f"import sys; from agent.cli import main; sys.exit(main([{command!r}]))"
-        env = {**os.environ, "PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {**os.environ, "PYTHONPATH": str(installed), "PYTHONPYCACHEPREFIX": str(tmp_path / "compiled")}
         return subprocess.run(
             [sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
         )

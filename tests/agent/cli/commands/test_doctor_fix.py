@@ -372,7 +372,7 @@ def test_overwritten_files_are_installed_anew(venv: Path, tmp_path: Path) -> Non
     (module,) = (tmp_path / "venv" / "lib").glob("python*/site-packages/tools/todo_tool.py")
     released = module.read_text()
     module.write_text("TOOLS = {}  # another distribution's\n")
-    env = {**os.environ, "TERM": "dumb", "PIP_NO_INDEX": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**os.environ, "TERM": "dumb", "PIP_NO_INDEX": "1", "PYTHONPYCACHEPREFIX": str(tmp_path / "compiled")}
     code = "from agent.cli import main; import sys; sys.exit(main(['doctor', '--fix', '--offline']))"
     words = ["-c", code]
     child = pexpect.spawn(str(venv), words, cwd=str(tmp_path), env=env, timeout=120, encoding="utf-8", dimensions=(40, 400))

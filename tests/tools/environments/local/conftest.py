@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.compiled import compiled_code
+
 ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import asyncio, dataclasses, json, os, sys
@@ -101,7 +103,7 @@ def inside(request: pytest.FixtureRequest, public_folder: Path) -> Iterator[Insi
 
     def inside(*steps: tuple[str, Any], **options: Any) -> list[Any]:
         packages = next(path for path in sys.path if path.endswith("site-packages"))
-        env = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}:{packages}", "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}:{packages}", **compiled_code()}
         given = {"cwd": str(home / "project"), "sandbox": "workspace", **options}
         argv = [*before, python, "-c", PROGRAM, json.dumps([given, steps]).replace("HOME", str(home))]
         done = subprocess.run(argv, cwd="/", env=env, capture_output=True, text=True, timeout=200, check=False)

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from tests.compiled import compiled_code
 from toolcrib import EnvironmentFailed, ExecRequest
 from tools.environments.local.contained import SandboxedEnvironment
 from tools.environments.local.holding import sandbox_here
@@ -263,7 +264,7 @@ finally:
     with tempfile.TemporaryDirectory(prefix=".tc-reach-", dir=ROOT) as home:
         os.chown(home, 1000, 1000)
         packages = next(path for path in sys.path if path.endswith("site-packages"))
-        env = {"HOME": home, "PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT}:{packages}", "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {"HOME": home, "PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT}:{packages}", **compiled_code()}
         argv = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", python, "-c", program]
         done = subprocess.run(argv, cwd=home, env=env, capture_output=True, text=True, timeout=200, check=False)
     if "unshare" in done.stderr:

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests.compiled import compiled_code
 from toolcrib import EnvironmentFailed
 
 pytestmark = pytest.mark.full
@@ -230,7 +231,7 @@ def test_it_works_for_an_ordinary_user(website: Any) -> None:
         program = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", *program]
     with tempfile.TemporaryDirectory(prefix="toolcrib-net-user-") as home:
         Path(home).chmod(0o777)
-        environment = {"PATH": os.environ["PATH"], "HOME": home, "TMPDIR": home, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {"PATH": os.environ["PATH"], "HOME": home, "TMPDIR": home, **compiled_code()}
         done = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False)
     if "Permission denied" in done.stderr and not done.stdout:
         pytest.skip("an ordinary user can't run this environment's Python")
