@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -46,10 +47,10 @@ def git(folder: Path, *words: str) -> str:
     return subprocess.run(["git", *words], cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A clean repository with two commits and two branches."""
-    folder = (tmp_path / "tree").resolve()
+@pytest.fixture(scope="session")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clean repository with a commit and two branches, which tests copy."""
+    folder = tmp_path_factory.mktemp("committed") / "tree"
     (folder / "src").mkdir(parents=True)
     git(folder, "init", "-q", "-b", "main")
     for name, text in (("a.py", "a = 1\n"), ("src/b.py", "b = 1\n"), (".gitignore", "*.log\nbuild/\n")):
@@ -57,6 +58,14 @@ def tree(tmp_path: Path) -> Path:
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "first")
     git(folder, "branch", "topic")
+    return folder
+
+
+@pytest.fixture
+def tree(committed: Path, tmp_path: Path) -> Path:
+    folder = (tmp_path / "tree").resolve()
+    shutil.copytree(committed, folder, copy_function=shutil.copy)  # new files, as if they had just been committed
+    git(folder, "update-index", "--refresh")  # git takes a copied file for a changed one until it reads it
     return folder
 
 
