@@ -59,6 +59,7 @@ SERIES = (
             }
         ),
     ),
+    Series("newcomer", ("tests/e2e/test_newcomer.py",), left=frozenset({"test_every_step_works_from_a_fresh_clone"})),
 )
 
 

@@ -16,11 +16,22 @@ OFFLINE = re.compile("No matching distribution|Could not find a version|Connecti
 
 
 def test_every_step_works_from_a_fresh_clone(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip downloads all dependencies; `scripts/soak newcomer` runs it."""
+    _follow(root, tmp_path, monkeypatch)
+
+
+def test_every_step_works_from_a_fresh_clone_with_the_packages_here(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _follow(root, tmp_path, monkeypatch, "--offline")
+
+
+def _follow(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> None:
     if shutil.which("git") is None or not (root / ".git").exists():
         pytest.skip("no git, or no clone")
     monkeypatch.setenv("PYTHON", sys.executable)
     person = pexpect.spawn(
-        str(root / "scripts" / "newcomer"), [], cwd=str(tmp_path), timeout=800, encoding="utf-8", dimensions=(50, 200)
+        str(root / "scripts" / "newcomer"), [*options], cwd=str(tmp_path), timeout=800, encoding="utf-8", dimensions=(50, 200)
     )
     met = person.expect(["Type yes or no:", "newcomer: failed at: ", pexpect.EOF])
     shown = str(person.before)
