@@ -56,6 +56,10 @@ SERIES = (
                 "test_platforms_are_measured_beside_a_bare_bot",
                 "test_jobs_are_measured_in_a_gateway",
                 "test_what_a_cache_sees_is_measured",
+                "test_the_screen_is_measured",
+                "test_readers_are_measured",
+                "test_many_sessions_are_measured",
+                "test_the_store_is_measured_beside_another_process",
             }
         ),
     ),
