@@ -62,7 +62,7 @@ RULE = """    rule(
         "ask",
         "ring-bell",
         opt("-f --forever"),
-        "rings until someone stops it",
+        "rings until a user stops it",
         yes="ring-bell --forever",
         no="ring-bell",
     ),
@@ -129,7 +129,7 @@ from tools.judge.setting import Setting
 for command in ("ring-bell -f", "ring-bell"):
     found = examine(command, "/home", None, NoFiles(), Setting(home="/home")).findings
     print([(one.key, one.level, one.effect) for one in found])
-assert any("rings until someone stops it" in page.text for page in pages())
+assert any("rings until a user stops it" in page.text for page in pages())
 """
     )
     assert printed.splitlines() == ["[('resource.bell', 'ask', 'local')]", "[]"]

@@ -25,7 +25,7 @@ _KEYS: Mapping[Effect, str] = {
     " persist.cron persist.launchd persist.systemd persist.trigger power. process. resource.limits sandbox. schedule. secret."
     " security. self. service. shell. socket. system.setting terminal. tool. windows.",
 }
-"""Keys, and key prefixes that end in a dot. The longest match applies."""
+"""Keys, and first parts of keys with their dot, for keys that are not listed."""
 
 EFFECTS: Mapping[str, Effect] = {key: effect for effect, keys in _KEYS.items() for key in keys.split()}
 
