@@ -57,12 +57,13 @@ with assemble(config=config, project_dir=Path()) as crib:
     for session in (one, other):
         session.close_sync()
 """
+TALLY, RING = "tally_tool", "ring"
 RULE = """    rule(
         "resource.bell",
         "ask",
         "ring-bell",
         opt("-f --forever"),
-        "rings until a user stops it",
+        "rings until the user stops it",
         yes="ring-bell --forever",
         no="ring-bell",
     ),
@@ -110,8 +111,8 @@ def toolcrib(*words, expect=0):
 
 
 def test_a_tool_with_state_is_its_module_its_name_and_its_toolset(project_copy: Any) -> None:
-    project_copy.write("tools/tally_tool.py", TOOL)
-    project_copy.insert("model_tools.py", '"tools.memory_tool"', '"tools.tally_tool", ')
+    project_copy.write(f"tools/{TALLY}.py", TOOL)
+    project_copy.insert("model_tools.py", '"tools.memory_tool"', f'"tools.{TALLY}", ')
     project_copy.insert("toolsets.py", '"memory", "session_search", "delegation")', '"tally", ')
     assert project_copy.run(USES_TOOL) == "[7, 4]\n"
 
@@ -129,7 +130,7 @@ from tools.judge.setting import Setting
 for command in ("ring-bell -f", "ring-bell"):
     found = examine(command, "/home", None, NoFiles(), Setting(home="/home")).findings
     print([(one.key, one.level, one.effect) for one in found])
-assert any("rings until a user stops it" in page.text for page in pages())
+assert any("rings until the user stops it" in page.text for page in pages())
 """
     )
     assert printed.splitlines() == ["[('resource.bell', 'ask', 'local')]", "[]"]
@@ -138,7 +139,7 @@ assert any("rings until a user stops it" in page.text for page in pages())
 def test_a_key_a_subcommand_and_a_slash_command_are_their_rows(project_copy: Any) -> None:
     """The example configuration, completion, help, the manual, both interfaces and the judge follow."""
     project_copy.insert("agent/config/_model.py", "    max_cost: float | None = setting(", KEY)
-    project_copy.write("agent/cli/commands/ring.py", SUBCOMMAND)
+    project_copy.write(f"agent/cli/commands/{RING}.py", SUBCOMMAND)
     project_copy.insert("agent/desk/commands.py", '    "/keys": SlashCommand(', SLASH_ROW)
     for file, function in (("agent/cli/slash.py", SLASH), ("agent/gateway/commands.py", SLASH_IN_CHAT)):
         project_copy.insert(file, "async def _tools(", function)

@@ -44,7 +44,7 @@ EXCUSES = (
     ("agent/cli/choices.py agent/cli/commands/memory.py agent/cli/format_memory.py", "memory", "The subcommand, and its file."),
     ("agent/context/prompt.py agent/desk/opening.py", "memory", "A key of a record, and a folder."),
     ("agent/policy/tool_selection.py toolcrib/contract/entry.py", "memory", "The part of toolcrib that a tool needs."),
-    ("tools/environments/local/_launch.py tools/judge/rules/self.py", "memory", "A limit, and a folder."),
+    ("tools/environments/local/_launch.py", "memory", "A limit."),
     ("tools/judge/", "patch", "The program patch, and the verb of kubectl."),
 )  # fmt: skip
 """(beginnings of paths, names, the reason) of strings that equal a tool's name but mean something else."""
