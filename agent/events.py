@@ -1,7 +1,7 @@
 """Events of the loop, sent as they happen.
 
-The text and the thinking of each turn have ids that are unique in the conversation, in any process; every event of a call has
-that call's id.
+The text and the thinking of each turn have ids that are unique in the conversation, even across processes; every event of a
+call has that call's id.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolProgressed:
-    """Progress of a call, from its newest report; a few times a second at most, and never after ToolFinished.
+    """Progress of a call, from its newest report; at most ten times a second, and never after ToolFinished.
 
     ``status`` is a ProgressStatus's value, ``share`` from 0 to 1 or None if the call does not know, and ``reports`` the number of
     reports so far.
@@ -78,7 +78,7 @@ class ToolProgressed:
 class ToolActivity:
     """Content that a call shows as ``activity``, complete and with its changes applied: it replaces earlier content.
 
-    Sent a few times a second at most. ``content`` is JSON of at most 2,000 values and 256 Ki characters.
+    Sent at most ten times a second. ``content`` is JSON of at most 2,000 values and 256 Ki characters.
     """
 
     call_id: str
@@ -169,8 +169,8 @@ class ContextCompressing:
 class ContextCompressed:
     """The middle of the conversation was summarised to make room. ``before`` and ``after`` are tokens, the latter estimated.
 
-    ``why`` is ``threshold`` (nearly full), ``refused`` (the server refused the context), or ``asked`` (by the user). ``problem``
-    is the reason why no model wrote the summary; then the beginnings of messages replace it.
+    ``why`` is ``threshold`` (nearly full), ``refused`` (the server refused the context), or ``asked`` (by the user). If no
+    model could write the summary, ``problem`` is the reason, and the beginnings of the messages replace the summary.
     """
 
     before: int

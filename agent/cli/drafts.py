@@ -35,7 +35,7 @@ class KeptDraft:
         file = self._file(session_id)
         if file is None:
             return ""
-        if self._session not in ("", session_id):  # the text typed so far moves to this session
+        if self._session not in ("", session_id):  # the text typed so far now belongs to this session
             self.keep_now(self._session, "")
         forget_before(file.parent, time.time() - _STALE)
         text = _text_of(file)
@@ -60,7 +60,7 @@ class KeptDraft:
         return session if changed_at else ""
 
     def adopt(self, left: str, session_id: str) -> None:
-        """Move the draft of a session that never began to another session."""
+        """Give the session ``session_id`` the draft of ``left``, a session without a run."""
         old, new = self._file(left), self._file(session_id)
         if old is not None and new is not None:
             with contextlib.suppress(OSError):

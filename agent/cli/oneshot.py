@@ -60,7 +60,7 @@ class TaskOutcome:
     tickets: Sequence[TicketRecord] = ()
     """Tickets that the parked run waits for."""
     spent: str = ""
-    """The tokens of a run whose answer reached ``--max-tokens``; "" below the limit."""
+    """The used tokens, as text, of a run that answered but used up its limit of tokens; "" if it did not."""
     queued: int = 0
     """Number of messages that wait until the parked run ends."""
     data: Any = None

@@ -24,6 +24,7 @@ from agent.events import (
 from toolcrib.contract.errors import ProviderError, ToolcribError
 from toolcrib.contract.image import Image
 from tools.dispatch.json_results import as_json
+from tools.dispatch.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
@@ -66,7 +67,7 @@ class Tracer:
                 self._say(f"turn {number}: status 200, {self._timing()}, {calls} calls, {counts or 'no usage reported'}")
                 self._say(f"turn {number}: content {one_line(text, _PREVIEW)!r}")
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
-                self._say(f"attempt {attempt} failed after {self._timing()}: {reason}; again in {seconds:.2f} s")
+                self._say(f"attempt {attempt} failed ({self._timing()}): {reason}; next attempt in {seconds:.2f} s")
                 self._asked, self._first = time.perf_counter() + seconds, 0.0
             case ModelAnswered():
                 self._say(model_said(event))
@@ -100,7 +101,8 @@ class Tracer:
 
 async def count_messages(session: Session) -> int:
     """Return the number of messages sent to the model, including the system prompt; each result counts as one."""
-    return 1 + sum(len(record["results"]) if record["role"] == "results" else 1 for record in await session.records())
+    records = await in_daemon_thread(lambda: list(session.transcript.model_records()))
+    return 1 + sum(len(record["results"]) if record["role"] == "results" else 1 for record in records)
 
 
 def _encoded(args: Any) -> str:

@@ -47,10 +47,10 @@ class View:
     """A listener that writes events one after another; see agent.cli.liveview for a terminal's screen.
 
     With ``brief`` a model's calls get one line each; else their results follow too, as for typed calls. Text is shown as it
-    arrives. A line names each image of the model; ``images`` saves it. A pipe or file receives only final content: the text of a
-    turn when the turn has ended, so that a reply that was retried does not appear twice. With ``only_answer`` the pipe or file
-    receives only the answer; the text of turns that call tools becomes notes. Progress of slow calls is shown as notes; their
-    other activities are not shown.
+    arrives. A line names each image that the model makes; ``images`` saves it. A pipe or file receives only final content: the
+    text of a turn when the turn has ended, so that a reply that was retried does not appear twice. With ``only_answer`` the
+    pipe or file receives only the answer; the text of turns that call tools becomes notes. Progress of slow calls is shown as
+    notes. Of the other activities of calls, only the differences of files are shown.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class View:
 
 
 def news_of(event: ModelAnswered | DelegateEnded, *, idle: bool = False) -> str:
-    """Return one line about a decision or an action of a model other than the session's. ``idle``: no run is in progress."""
+    """Return one line about a decision of the approval model, or about the end of a delegate. ``idle``: no run is in progress."""
     if isinstance(event, ModelAnswered):
         return model_said(event)
     from agent.cli.format_delegates import ended_words
@@ -204,7 +204,7 @@ def went_on(session: Session) -> str:
 def model_said(event: ModelAnswered) -> str:
     """Return one line about a decision of the approval.smart model."""
     model, name, why = one_line(event.model, 60) or "the model", one_line(event.call.name, 60), one_line(event.why)
-    return f"{model} approved {name}: {why}" if event.approved else f"{model} leaves {name} to a user: {why}"
+    return f"{model} approved {name}: {why}" if event.approved else f"{model} did not approve {name}, so a user is asked: {why}"
 
 
 def compression_said(event: ContextCompressed | CompressionFailed) -> str:

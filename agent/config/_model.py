@@ -29,9 +29,9 @@ _PROVIDER = fill(
     f"The API of the server: {', '.join(f'{name} ({one.about})' if one.about else name for name, one in PROVIDERS.items())}, or "
     "a plugin's. manual: you call tools by hand. If this is empty, the server's address decides; without an address, the name of "
     "the model does, if the key of the model's vendor is set "
-    f"({', '.join(f'{vendor.prefix}_API_KEY' for name, vendor in vendors().items() if name != DEFAULT)}). {DEFAULT} is used for "
-    f"all other servers and models that are set here, by options or in {PROVIDERS[DEFAULT].vendor.prefix}_BASE_URL; manual is "
-    "used if none is set.",
+    f"({', '.join(f'{vendor.prefix}_API_KEY' for name, vendor in vendors().items() if name != DEFAULT)}). For any other "
+    f"server or model that is set here, by an option or in {PROVIDERS[DEFAULT].vendor.prefix}_BASE_URL, it is {DEFAULT}. "
+    "Without a server or model, it is manual.",
     118,
 )
 
@@ -71,7 +71,7 @@ class ModelConfig:
     protocol: str = setting(
         "",
         "How a model writes its calls if it writes them in text, not natively (hermes, qwen_xml, json_object, ...; the error\n"
-        "for a wrong name lists all). Applies to the provider text, and to chat if the server reports that the model has\n"
+        "for a wrong name lists all). Applies if provider is text, or chat and the server reports that the model has\n"
         "no native calls. If this is empty, the model's chat template decides if the server shows it (Ollama, llama.cpp), else\n"
         "the model's name does.",
         expect="the name of a text protocol",
@@ -103,19 +103,19 @@ class ModelConfig:
     thinking: str = setting(
         "",
         "How much the model thinks before it answers: low, medium, high, or a number of tokens. Empty leaves it to the server.\n"
-        "The provider text does not support it; a plugin's provider may not.",
+        "The provider `text` and some providers of plugins do not support it.",
         expect="low, medium, high, or a number of tokens (1024 or more) in quotes: '4096'",
         check=is_thinking,
     )
     session_mode: Literal["stateless", "fresh", "resume"] = setting(
         "stateless",
-        "What a server of the provider text may keep of a conversation, by the header X-Session-ID. stateless: nothing. fresh:\n"
-        "a new conversation for each request. resume: one conversation for the whole session.",
+        "If provider is text: what the server may keep of a conversation, by the header X-Session-ID. stateless: nothing.\n"
+        "fresh: a new conversation for each request. resume: one conversation for the whole session.",
     )
     first_byte_timeout: float = setting(
         300.0,
-        "Seconds that may pass without new content, before a reply begins and within it: comments and empty events only\n"
-        "keep the connection open. Raise it for a slow machine that reads long prompts.",
+        "Seconds that may pass without new content, before a reply begins and during it. Comments and empty events do not\n"
+        "count as content. Raise it for a slow machine that reads long prompts.",
         expect=SECONDS,
         check=above_zero,
     )
@@ -222,7 +222,7 @@ class CompressionConfig:
     )
     threshold: float = setting(
         0.8,
-        "The used part of model.context_window (or of the server's value) that starts compression, before the next request.\n"
+        "Compression starts before the next request if this part of model.context_window (or of the server's value) is used.\n"
         "If a server refuses a conversation as too long, compression runs whatever this value is, up to three times.",
         expect="a number from 0.3 to 0.95",
         check=lambda value: 0.3 <= value <= 0.95,
@@ -239,7 +239,10 @@ class CompressionConfig:
         "", "As model.api_key_env, for base_url.", expect="the name of an environment variable in capitals", check=is_env_name
     )
     summary_timeout: float = setting(
-        300.0, "Seconds that a summary may take; after that nothing is compressed.", expect=SECONDS, check=above_zero
+        300.0,
+        "Seconds that a summary may take. Then nothing is compressed, unless the server refused the conversation as too long.",
+        expect=SECONDS,
+        check=above_zero,
     )
 
 
@@ -265,9 +268,9 @@ class StoreConfig:
     enabled: bool = setting(True, "Whether sessions are stored. If false, they are lost when they end.", expect="true or false")
     url: str | None = setting(
         None,
-        "URL of a PostgreSQL server that stores sessions instead of the file at path, for several machines, such as\n"
-        "postgresql://me@db.example.org/toolcrib. Put the password into $PGPASSWORD or ~/.pgpass, or the whole URL into\n"
-        "$TOOLCRIB_STORE_URL, which null uses. It needs `pip install 'toolcrib[postgres]'`.",
+        "URL of a PostgreSQL server, such as postgresql://me@db.example.org/toolcrib, instead of the file at path: several\n"
+        "machines can share it. Put the password into $PGPASSWORD or ~/.pgpass; or leave this null, and put the whole URL\n"
+        "into $TOOLCRIB_STORE_URL. It needs `pip install 'toolcrib[postgres]'`.",
         expect="postgresql://USER@HOST:PORT/DATABASE without a password, or null",
         check=is_store_url,
     )
@@ -285,7 +288,7 @@ class StoreConfig:
 
 @dataclass(frozen=True, slots=True)
 class SessionsConfig:
-    """Texts about stored sessions, written by the model of compression if set, else by the session's model"""
+    """Titles and summaries of stored sessions. compression.model writes them if set, else the session's model"""
 
     titles: Literal["words", "model"] = setting(
         "words",
@@ -376,8 +379,8 @@ class DisplayConfig:
     keys: KeysConfig = field(default_factory=KeysConfig, metadata={"expect": CLASH, "check": do_not_clash})
     notify: Literal["auto", "osc9", "osc777", "never"] = setting(
         "auto",
-        "How the terminal shows a notification if a question waits in the chat and you have not typed for 5 seconds. auto: if\n"
-        "the terminal is known to show one. approval.notify_command runs a command as well.",
+        "How the terminal shows a notification if a question waits in the chat and you have not typed for 5 seconds. auto: with\n"
+        "the sequence that the terminal is known to support, if any. approval.notify_command runs a command as well.",
     )
     editing_mode: Literal["emacs", "vi"] = setting(
         "emacs", "Keys that edit your input in the chat. vi: Esc leaves the insert mode; Esc again interrupts the run."

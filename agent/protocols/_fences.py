@@ -74,7 +74,7 @@ class ProtocolFence:
         return self.closers == ("\n",)
 
     def decided(self, head: str) -> bool:
-        """Return whether the beginning of a block determines its content."""
+        """Return whether this beginning of a block shows what the block contains."""
         return len(head) >= self.decides or (self.keep != "" and _FUNCTION.match(head) is not None)
 
     def scanner(self, head: str) -> Scanner:
@@ -207,7 +207,7 @@ def _token_rows() -> Iterator[ProtocolFence]:
 
 
 def _invoke_rows() -> Iterator[ProtocolFence]:
-    """Yield rows for ``invoke`` elements with and without their wrappers."""
+    """Yield rows for ``invoke`` elements, with and without their wrappers, and for the ``call`` elements of Kimi K3."""
     for name in _DSML:
         for wrapper in ("function_calls", "tool_calls", "calls"):
             yield _row("deepseek", f"<{name}{wrapper}>", f"</{name}{wrapper}>")
@@ -304,7 +304,7 @@ THINKING: tuple[tuple[str, str], ...] = (
 NOT_STRAY = ("<channel|>", "<|end_message|>", "<|end|>")
 """Ends of thinking that end other text too."""
 THINKING_ENDS = ("[BEGIN FINAL RESPONSE]",)
-"""Ends of thinking that only the prompt begins (Apriel)."""
+"""Ends of thinking that begins in the prompt, not in the reply (Apriel)."""
 THOUGHT_LABEL = "thought\n"
 """Label that Gemma writes before its thoughts."""
 
@@ -342,7 +342,7 @@ DROPPED = (
     "<|begin|>assistant",
     *(end for row in FENCES for end in row.closers if end not in ("\n", "```", "\n```", "</function>", "</invoke>")),
 )
-"""Marks without meaning for a user: of turns and answers, and ends of calls that were not begun."""
+"""Marks that mean nothing to a user: those of turns and answers, and ends of calls that have no beginning."""
 WRAPPERS = ("<response>", "</response>", "<answer>", "</answer>", "<assistant>", "</assistant>", "<|content|>")
 """Tags around a whole answer, and Solar's mark before it."""
 STRIKE, STRIKE_END = "<s>", "</s>"

@@ -38,7 +38,7 @@ _UNSEEN = Regex(
     rf"|(?<=[!-~])[{_SPACES}](?=[-/~*|&<>]|\.\.?/)"
 )
 """The alternatives, in order: characters that are suspect anywhere; joiners and selectors that do not follow a character outside
-ASCII, except in the emoji of keys; tags outside a flag; spaces between a word and a sign of the shell.
+ASCII, except in keycap emoji; tags outside a flag; spaces between a word and an operator of the shell.
 """
 _LATIN = ("LATIN ",)
 _RELATED = ("CYRILLIC ", "GREEK ", "COPTIC ", "CHEROKEE ", "ARMENIAN ", "LISU ", "DESERET ", "OSAGE ")
@@ -52,7 +52,7 @@ _TWINS = frozenset(
 _ODD_LATIN = frozenset("\u0251\u0261\u1d04\u1d0f\u1d1c\u1d20\u1d21\u1d22")
 """Phonetic Latin letters that look like plain ones."""
 _SIGNS = frozenset("\u037e\u2010\u2011\u2012\u2013\u2212\u2215\u2044\u29f8\u2571\u2024\u223c\u2223\u01c0\u02cb\ufe63")
-"""Signs that look like those of a shell: ``;``, ``-``, ``/``, ``.``, ``~``, ``|`` and a backquote."""
+"""Characters that look like a shell's punctuation: ``;``, ``-``, ``/``, ``.``, ``~``, ``|`` and a backquote."""
 _TOUCHING = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./~-_$")
 _WORD = Regex(r"[^\W\d_]+")
 _FOREIGN = Regex("[^\x00-\x7f]")
@@ -162,7 +162,7 @@ def _is_styled(char: str) -> bool:
 
 
 def _is_sign(text: str, at: int) -> bool:
-    """Return whether the character at ``at`` looks like a sign of the shell and is next to an ASCII letter, digit or sign."""
+    """Return whether the character at ``at`` looks like shell punctuation next to an ASCII letter, digit or punctuation."""
     if text[at] not in _SIGNS:
         return False
     return text[at - 1 : at] in _TOUCHING or text[at + 1 : at + 2] in _TOUCHING

@@ -1,7 +1,8 @@
 """Writes by unknown programs: if an argument is one of the most dangerous files, that file counts as written.
 
-A list of all options that name a file to write can't be complete. So a start file of the shell, a terminal or one of toolcrib's
-own files counts as written by every program that is not known to only read its arguments.
+A list of all options that name a file to write can't be complete. So every program that is not known to only read its
+arguments counts as writing such a file: a terminal, one of toolcrib's own files, or a file that shells or programs load when they
+start.
 """
 
 from __future__ import annotations

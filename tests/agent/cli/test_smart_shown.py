@@ -60,7 +60,7 @@ def test_what_it_leaves_to_a_person_is_denied_where_nobody_is_asked(run: Any, au
     with main_server() as server:
         done = run("run", "tidy up", "--base-url", server.base_url, "--model", "m")
     assert done.code == 4
-    assert "aux leaves terminal to a user: it is not plain" in done.err
+    assert "aux did not approve terminal, so a user is asked: it is not plain" in done.err
     assert (tmp_path / "node_modules").exists()
 
 

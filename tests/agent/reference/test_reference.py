@@ -169,7 +169,7 @@ def test_every_key_that_a_page_names_is_a_setting() -> None:
     known |= {key[:length] for key in known for length in range(1, len(key))}
     sections_of_it = {key[0] for key in known}
     # modules, an id of a check of doctor, and keys of rules
-    others = {"toolsets.py", "tools.judge.patterns", "store.damaged", "terminal.device", "terminal.type"}
+    others = {"toolsets.py", "tools.judge.patterns", "tools.registry", "store.damaged", "terminal.device", "terminal.type"}
 
     def is_known(name: str) -> bool:
         parts = name.removesuffix(".*").split(".")

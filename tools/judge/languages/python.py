@@ -1,4 +1,4 @@
-"""Python source: its ``ast`` is read once, statement by statement, and values that are built in simple ways are known.
+"""Python source: its ``ast`` is read in order, bodies of loops at most a few times; values built in simple ways are known.
 
 The body of a function is read once, at its definition. If the function has a single call, the constants in that call are known.
 Other values are unknown; a program that may hide something in them is opaque, so the user is asked about it.
@@ -77,7 +77,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
 
 
 class PythonReader(PythonEffects):
-    """Reads a program once. Methods named after a class of ``ast`` read its nodes."""
+    """Reads one program; make a new reader for each. Methods named after a class of ``ast`` read its nodes."""
 
     def __init__(self, tell: Tell, args: Sequence[Value], path: str, steps: int) -> None:
         self.tell, self.path, self.steps = tell, path, steps

@@ -113,7 +113,7 @@ _BEFORE_NAMES = frozenset("*?[-+@!")
 
 
 def _with_options(it: Walker, state: State, argv: Values, targets: Targets) -> None:
-    """Run the program also with the session's own files that its patterns match, if it would read their names as options."""
+    """If a pattern matches files of the session whose names look like options, run the program with these names too."""
     for value in argv[1:]:
         if value.pattern and value.text[0] in _BEFORE_NAMES and "/" not in value.text:
             break
@@ -171,7 +171,7 @@ def _copied_program(it: Walker, state: State, path: Value, argv: Values, targets
 
 
 def _is_known(it: Walker, path: str) -> bool:
-    """Return whether a compiled program is known: one of the system's, or one that was built."""
+    """Return whether a compiled program is trusted: one of the system's, or one that the session did not assemble."""
     for _ in range(_MOST_COPIES):
         if not path:
             break
@@ -192,7 +192,7 @@ def path_of(it: Walker, state: State) -> str:
 
 
 def placed(it: Walker, state: State, name: str) -> list[str]:
-    """Return the files called ``name`` that others could have put into folders of PATH."""
+    """Return the files called ``name`` in folders of PATH where the session, the project or another user can write."""
     found: list[str] = []
     for entry in path_of(it, state).split(":"):
         if HOLE in entry:
@@ -208,9 +208,9 @@ def placed(it: Walker, state: State, name: str) -> list[str]:
 
 
 def _shadowed(it: Walker, state: State, argv: Values, targets: Targets) -> None:
-    """Run, in addition to a program such as ``git``, files of this name that others could have put into a folder of PATH.
+    """Besides a program such as ``git``, run the files of the same name that ``placed`` returns.
 
-    Run also the session's own files in these folders that the program starts as helpers, such as ``git-NAME``.
+    Also run the session's own files in these folders that the program would start as helpers, such as ``git-NAME``.
     """
     for file in [*placed(it, state, argv[0].text), *launching.helpers(it, state, argv[0].text, path_of(it, state))]:
         if file not in it.context.shadowing:
@@ -241,7 +241,7 @@ def _wrapped(it: Walker, state: State, name: str, argv: Values, targets: Targets
 
 
 _RESETTING = frozenset({"sudo", "doas", "su", "pkexec", "runuser", "run0"})
-"""Programs that run a command in another environment than their own."""
+"""Programs that run a command in a different environment from their own."""
 
 
 def _inner(it: Walker, state: State, name: str, one: Inner) -> list[State]:
@@ -283,7 +283,9 @@ def _text(it: Walker, state: State, text: Value) -> list[State]:
 
 
 def _program_file(it: Walker, state: State, name: str, argv: Values, targets: Targets) -> list[State] | None:
-    """Run ``./x`` or ``bin/x``: a script, or a program with another name. Return None if nothing is known about the file."""
+    """Run ``./x`` or ``bin/x``: a script, or a copy of a program under another name. Return None if the caller has
+    to judge it like an ordinary program.
+    """
     path = argv[0]
     names = filestate.absolute(it, state, path.text)
     if (len(names) == 1 and names[0].startswith(_SYSTEM) and names[0] not in state.files) or not names[0].startswith("/"):

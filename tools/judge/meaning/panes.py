@@ -1,7 +1,7 @@
 """Panes of terminal multiplexers: the typed lines after which the meaning of the next line is unknown.
 
 A line that gives words another meaning, or starts a program that reads typed text, makes its session *unsure*. Such a session
-is stored as a path below FOLDER that no file has, so later calls know it too.
+is recorded as the path of a file below FOLDER that does not exist, so that later calls know of it too.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def leaves_unsure(line: str) -> bool:
 
 
 def is_unsure(target: str, unsure: Iterable[str]) -> bool:
-    """Return whether a target may be one of the sessions ``unsure`` (paths). The beginning of a name is enough."""
+    """Return whether a target may name one of the ``unsure`` sessions (paths). A target may be the beginning of a name."""
     session = session_of(target)
     return any(one.startswith(session) or HOLE in one for one in unsure)
 

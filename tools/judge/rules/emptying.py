@@ -130,7 +130,7 @@ RULES = (
         "ask",
         "truncate gtruncate",
         value("-s --size", r"[<-]?0.*|-\d.*|[/%].*") | text(r"(?:-s ?|--size[= ])(?:0|-\d)"),
-        "empties or cuts a file",
+        "empties or shortens a file",
         yes=("truncate -s 0 app.db", "truncate --size=0 x", "truncate -s0 x"),
         no="truncate -s 10M sparse.bin",
         paths=_truncated,
