@@ -17,6 +17,6 @@ def test_a_page_has_whole_words_and_its_tables_have_columns(sit_down: Any, colum
     assert "# Start it" in lines
     assert "  $ toolcrib plugins enable console" in lines
     shown = " ".join(" ".join(lines).split())
-    assert "A stranger's message is refused before any of it is stored or fetched; toolcrib approvals history has" in shown
+    assert "A stranger's message is refused before any of it is stored or fetched; toolcrib approvals history shows" in shown
     assert not [line for line in lines if line.startswith("|")]
     assert any(line.startswith("console ") and line.endswith("a terminal of this machine") for line in lines)
