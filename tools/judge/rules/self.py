@@ -20,10 +20,11 @@ _ALLOWED: Mapping[str, frozenset[str] | None] = {
     "sandbox": frozenset(["status", "test"]),
     "tools": frozenset(["list", "show"]),
     "toolsets": frozenset(["list", "show", "resolve", "diff"]),
-    **dict.fromkeys("memory sessions setup undo".split(), _NOTHING),  # showing counts too: it may be another principal's session
+    # Showing a session or a note counts too: it may be another principal's. ``console`` acts as the user in a gateway's chats.
+    **dict.fromkeys("console memory sessions setup undo".split(), _NOTHING),
 }
 """Subcommand -> the actions that a session's commands may run. Every other subcommand, also a plugin's, and every other action
-counts as changing toolcrib's settings or approvals: ``console``, for example, acts as the user in a gateway's chats.
+counts as changing toolcrib's settings or approvals.
 """
 _VALUED = frozenset(
     {"--profile", "--platform", "--project", "--session", "--limit", "--user", "--backend", "--with", "--older-than"}
