@@ -20,7 +20,7 @@ from benchmarks.core import CannotMeasureError, Figure, median_of_each, once
 from toolcrib import RunIdentity, ToolCall, ToolStatus
 from tools.dispatch.scope import CallScope
 
-_BARS = {"docker": 0.03, "ssh": 0.3}
+_BARS = {"docker": 0.03}
 _FIRST = {"docker": 1.3, "ssh": 1.2}
 _INTERRUPT = {"local": 100.0, "docker": 250.0, "ssh": 250.0}
 _SESSIONS = 32
@@ -76,7 +76,7 @@ def _warm(place: Place, cwd: Path, rounds: int) -> list[Figure]:
             runs["/bin/true"] = once(lambda: _tool(scope, "/bin/true"))
         took = _in_rows(runs, rounds)
     vendor = took["vendor"] * 1e3
-    bar = _BARS.get(place.name, 0.25)
+    bar = _BARS.get(place.name, 0.3)
     figures = [Figure(f"places.{place.name}", took["true"] * 1e3, "ms", vendor, bar, "ratio", place.vendor_is)]
     if "/bin/true" in took:
         figures.append(Figure("places.local_program", took["/bin/true"] * 1e3, "ms", vendor, 1.0, "ratio", place.vendor_is))

@@ -62,9 +62,9 @@ def test_it_starts_once_and_stops_at_the_end(here: Here, tmp_path: Path) -> None
 
 def test_what_has_ended_is_started_again_and_the_result_says_so(here: Here, tmp_path: Path) -> None:
     env = open_program(here, str(tmp_path))
+    pid = _pid_of(here, env)
+    ended = f"until ! grep -q '^State:.[^Z]' /proc/{pid}/status 2>/dev/null; do sleep .02; done"
     with pytest.raises(EnvironmentFailed, match="here was lost: what runs in here has ended; the command may have run"):
-        pid = _pid_of(here, env)
-        ended = f"until ! grep -q '^State:.[^Z]' /proc/{pid}/status 2>/dev/null; do sleep .02; done"
         says(env, f"kill {pid}; {ended}; kill -9 $PPID; sleep .5")
     assert "here was replaced: " in says(env, "echo again")
     assert len(here.alive) == 2
