@@ -14,7 +14,7 @@ from agent.config import Config
 from agent.explaining import Explanation
 from toolcrib import Containment
 from tools.approval.policy import Weighed
-from tools.environments.local import LocalEnvironment
+from tools.environments.local import LocalEnvironment, environment
 from tools.environments.local.holding import sandbox_here
 from tools.judge.calls import Judgement
 from tools.judge.findings import Finding
@@ -29,7 +29,12 @@ def boxed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plain: object) -> Cal
 
     def one(network: Any = "on") -> None:
         held = Containment("workspace", (str(tmp_path),), (), (), (), network)
-        monkeypatch.setattr(LocalEnvironment, "containment", lambda self: held, raising=False)
+
+        class Boxed(LocalEnvironment):  # not LocalEnvironment itself: isinstance remembers the classes that have the method
+            def containment(self) -> Containment:
+                return held
+
+        monkeypatch.setattr(environment, "LocalEnvironment", Boxed)
 
     return one
 
