@@ -168,12 +168,16 @@ def _leaves_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("TMPDIR", str(folder))
         patch.setattr(tempfile, "tempdir", None)
         yield
-        left = sorted(path.name for path in folder.iterdir() if path.name.startswith("toolcrib") and "-kept-" not in path.name)
-        give_up = time.monotonic() + 3  # the last test's processes may still be ending
-        while (running := sorted(_processes_of(base))) and time.monotonic() < give_up:
+        give_up = time.monotonic() + 3  # the last test's processes may still be ending, and their watchdogs deleting
+        while ((running := sorted(_processes_of(base))) or _left_in(folder)) and time.monotonic() < give_up:
             time.sleep(0.05)
+        left = _left_in(folder)
     assert not left, f"temporary folders left behind: {left}"
     assert not running, f"processes left behind: {running}"
+
+
+def _left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("toolcrib") and "-kept-" not in path.name)
 
 
 def _processes_of(base: Path) -> Iterator[str]:
