@@ -59,7 +59,7 @@ class Location:
 
 
 class Backends:
-    """All backends. Raises ConfigError if two backends have the same name.
+    """The backends that sessions can use. Raises ConfigError if two of them have the same name.
 
     ``protected`` are toolcrib's own files: masked in sandboxes, never mounted into containers. ``own`` detects their hard
     links. ``closed`` is toolcrib's code, which is read-only in sandboxes.

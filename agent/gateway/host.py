@@ -112,7 +112,7 @@ class GatewayHost:
         return (message.chat.key, message.message_id) in self._lately
 
     async def _ends(self, message: Inbound) -> bool:
-        """Return whether a message only ends or refuses something; such messages have a limit of their own."""
+        """Return whether a message only stops a run or denies a request; these messages are counted against a separate limit."""
         return takes_back(message.text) or await self._parts.questions.denies(message)
 
     async def _has_code(self, message: Inbound) -> bool:

@@ -163,7 +163,7 @@ class Mailbox:
         return None
 
     async def _ends(self, mail: Mail) -> bool:
-        """Return whether a message only ends or refuses something; such messages are handled even while draining."""
+        """Return whether a message only stops a run or denies a request; the gateway handles these even while it drains."""
         message = inbound_of(mail.body)
         try:
             return takes_back(message.text) or await self._questions.denies(message)

@@ -233,8 +233,8 @@ def may_be_lowered(ticket: SuspendTicket) -> bool:
 def question(ticket: SuspendTicket, redactor: Redactor) -> str | None:
     """Return a request about a call for the model, without secrets; None if it is too long.
 
-    The call is one line of ASCII: nothing in the data can end it, or display it out of order. The lines around it have a new mark
-    each time, so that nothing in the data can imitate them.
+    The call is a single line of ASCII, so the data can't start another line or reorder the display. The marks in the lines around
+    it are new for each request, so the data can't imitate them.
     """
     given = ticket.parameters
     told: dict[str, Any] = {name: given[name] for name in ("tool", "where", "command", "cwd", "path", "paths") if name in given}

@@ -1,6 +1,6 @@
 """Old contents of files, in a database: equal contents are stored once, and the oldest are deleted first if there are too many.
 
-They have a database of their own, so that the file of the sessions stays small, and so that users may delete the old contents.
+They are in a separate database: the session file stays small, and users can delete the old contents.
 Writing a separate file for each content would take ten times as long.
 """
 

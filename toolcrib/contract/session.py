@@ -151,7 +151,7 @@ class FallsBack(Protocol):
 
 
 Thinking: TypeAlias = Literal["open", "maybe", "unlikely", "closed"]
-"""Whether the prompt leaves a thinking block open, so that the reply begins with thinking.
+"""State of the thinking block at the end of the prompt. If the block is open, the reply begins with thinking.
 
 ``open`` and ``closed`` are certain. ``maybe``: an end tag without a start tag makes the text before it thinking, so nothing is
 shown until the state is certain. ``unlikely``: text is shown at once and stays text; calls before such an end tag do not run.

@@ -98,7 +98,7 @@ class CallInProgress:
     wrote: Mapping[tuple[StateScope, str], int] | None = None
     """The versions of the state that it wrote itself."""
     own: Mapping[str, Any] | None = None
-    """Its state of scope ``call`` from before it waited."""
+    """The call's state of scope ``call``, as stored before the call waited."""
     later: Sequence[tuple[str, Callable[[], object]]] = ()
     """Actions that plugins (by name) scheduled for when the results are complete; see ``after.run_later``."""
     plan: Plan = field(init=False)

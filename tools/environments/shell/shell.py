@@ -31,7 +31,7 @@ _EDGE = select.EPOLLIN | select.EPOLLET
 
 
 class Shell:
-    """One bash, for one call at a time. Starting it blocks for some milliseconds.
+    """A bash process that runs one call at a time. Creating this object blocks for some milliseconds.
 
     ``restore`` is the text that restores its state, ``cwd`` its start folder; ``apart``: its state has a DEBUG trap. ``last``:
     text that sets an EXIT trap. ``closed`` is called after this process's side is closed.

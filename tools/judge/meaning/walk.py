@@ -127,7 +127,7 @@ class Doubts:
     """Uncertain and failed expansions in the command that is being expanded."""
 
     choice: int = -1
-    """How this pass over the command treats variables that may be unset: 0 as set, 1 as unset, otherwise as unknown."""
+    """The assumption of this pass about variables that may be unset: 0 for set, 1 for unset, any other number for unknown."""
     substituted: int | None = 0
     """The status of the last ``$(...)``."""
     names: set[object] = field(default_factory=set)
