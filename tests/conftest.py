@@ -114,8 +114,11 @@ def pytest_collection() -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)  # before xdist's own hook, which reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take samples of long series, and mark as ``full`` the tests that the fast run skips, if they don't have that mark."""
-    for take in (*((_beside("series").sample,) if os.environ.get(SAMPLE) else ()), *((_FAST.first_cases,) if _FAST else ())):
-        items[:], left = take(items)
+    if os.environ.get(SAMPLE):
+        items[:], left = _beside("series").sample(items)
+        config.hook.pytest_deselected(items=left)
+    if _FAST:
+        items[:], left = _FAST.first_cases(items)
         config.hook.pytest_deselected(items=left)
     tests = f"{Path(__file__).parent}/"
     folders = tuple(f"{tests}{name}/" for name in FULL_RUN_FOLDERS)
