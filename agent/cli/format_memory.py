@@ -31,7 +31,7 @@ def shown(files: Sequence[MemoryFile], config: Config, redactor: Redactor) -> li
     """Return lines about each document: its notes with their origin, how full it is, and what models don't see."""
     lines = [line for file in files for line in _document(file, config.memory.max_chars, redactor)]
     if not lines:
-        lines = ["no notes yet: the model adds notes, and you can with `toolcrib memory edit`"]
+        lines = ["no notes yet: the model adds them, and you can add your own with `toolcrib memory edit`"]
     if not config.remembers:
         lines.append("Memory is disabled: models neither receive nor add notes (memory.enabled, store.enabled)")
     return lines
@@ -83,7 +83,7 @@ def as_json(file: MemoryFile, config: Config, redact: Callable[[str], str] = str
 
 
 def written_json(data: object) -> str:
-    """Return JSON with only invisible characters escaped; letters of all scripts stay."""
+    """Return JSON that escapes only invisible characters, so that letters of all scripts stay readable."""
     from agent.memory.unseen import unseen_in
 
     text = json.dumps(data, ensure_ascii=False, indent=2)

@@ -1,4 +1,4 @@
-"""Checks of plugins for `toolcrib doctor`: which failed, and why: not installed, a duplicate name, a missing library."""
+"""Checks of plugins for `toolcrib doctor`. Reasons for a failure: not installed, a duplicate name, a missing library."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def check_extras(extras: tuple[str, ...]) -> Iterator[CheckFinding]:
             does = " ".join(f"'{word}'" if "[" in word else word for word in words)
             text = f"a plugin or setting needs the extra {extra!r}, but {', '.join(missing)} is not installed"
             again = partial(check_extras, (extra,))
-            repair = Repair(does, partial(install, words), again, "packages of this Python change", is_outside=True)
+            cost = "the packages of this Python installation are changed"
+            repair = Repair(does, partial(install, words), again, cost, is_outside=True)
             yield CheckFinding("plugin.extra-missing", "wrong", text, f"pip install 'toolcrib[{extra}]'", repair)
 
 

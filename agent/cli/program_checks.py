@@ -94,7 +94,8 @@ def _missing(program: _Program) -> CheckFinding:
     line = shlex.join(words if is_root or manager is _BREW else ["sudo", *words])
     repair = None
     if shutil.which(manager.name) and (is_root or manager is _BREW):  # no password is needed
-        repair = Repair(line, lambda: install(words), check_programs, loses="packages of this system change", is_outside=True)
+        cost = "the packages of this system are changed"
+        repair = Repair(line, lambda: install(words), check_programs, loses=cost, is_outside=True)
     return CheckFinding(name, program.level, program.without, f"{fix}: {line}", repair)
 
 

@@ -1,7 +1,7 @@
 """Compress a session: choose the cut, get the summary, and build the record.
 
-Compression changes and removes no stored record. It takes effect when its record is appended, so a killed process leaves the
-session either compressed or not. The holder of the session's lease compresses it, between two turns.
+Compression neither changes nor removes stored records. It takes effect when its record is appended, so a killed process leaves
+the session either compressed or not. The holder of the session's lease compresses it, between two turns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GOAL = 0.45
 _WHOLE_TURNS = 3
 """Turns at the end whose results stay whole, if they fit."""
 _GAIN = 0.05
-"""Share of the window that a compression must save, unless the user asked for it."""
+"""Share of the window that a compression must save if it runs because the context was nearly full."""
 _LEAST_CHARS = 500
 _CHARS_A_WORD = 6
 _UNKNOWN = 128_000
@@ -83,7 +83,7 @@ async def compress(
     """Return a compression of the session, or None if it would save too little or no model can summarise.
 
     The caller holds the session's lease, and all batches are settled. After a refusal only ``part`` of the window is used.
-    ``wish`` names what the summary should keep; only the summarising model reads it. ``begins`` is called before this request.
+    ``wish`` names what the summary should keep; only the summarising model reads it. ``begins``: see Begins.
 
     Raises ConfigError, StoreFailed, and NotSummarised if there is no summary; after a refusal an outline replaces the summary.
     """
@@ -125,7 +125,7 @@ async def compress(
             begins()
             written = await _summary(session, summariser, middle, before, window, words, wish)
             if _won(session, talk, record | written.fields, talked) * share < least:
-                raise NotSummarised("the model's summary is no shorter than the messages")
+                raise NotSummarised("the model's summary would save too little")
         except NotSummarised as error:
             if why != "refused":  # after a refusal the session can't continue uncompressed
                 raise

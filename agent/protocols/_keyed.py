@@ -1,6 +1,6 @@
 """Reads calls whose arguments are pairs of keys and values between tags: GLM, LongCat, IQuest, K2 Horizon, Hunyuan.
 
-The families spell the tags with a prefix (``<ifm|arg_key>``) or a suffix (``<arg_key:ab12>``); a call has one spelling.
+The families spell the tags with a prefix (``<ifm|arg_key>``) or a suffix (``<arg_key:ab12>``). A call spells all its tags alike.
 """
 
 from __future__ import annotations
@@ -97,8 +97,10 @@ def begins_line(text: str, at: int) -> bool:
 
 
 def inside(key: str) -> str:
-    return f"the value of {key} contains the beginning of another argument, so its end is not clear; close each argument"
+    return (
+        f"the value of {key} contains the beginning of another argument, so the end of the value is unclear; close each argument"
+    )
 
 
 def misspelt(key: str) -> str:
-    return f"the value of {key} ends with a tag that may be meant as its end, so its end is not clear; close each argument"
+    return f"the value of {key} seems to end with a misspelt closing tag, so the end of the value is unclear; close each argument"

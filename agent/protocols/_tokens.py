@@ -22,7 +22,7 @@ _NAME_FIRST = re.compile(rf"\s*(?P<name>{_NAME})\s*(?P<args>(?:```|\{{).*)", re.
 _ARGS_MARK = r"(?:\[CALL_ID\][^\[{]*)?(?:\[ARGS\])?"
 _MISTRAL = re.compile(rf"\s*(?P<name>{_NAME})\s*{_ARGS_MARK}\s*(?P<args>\{{.*)", re.DOTALL)
 MISTRAL_NEXT = re.compile(rf"[\s,;]{{0,20}}(?={_NAME}(?:\s*(?:\[CALL_ID\][^\[{{]*)?\[ARGS\]|\{{\"))")
-"""Matches where another call follows without the token before it."""
+"""Matches the text before a further call that lacks its ``[TOOL_CALLS]``."""
 _M3, _M3_DEPTH = "]<]minimax[>[", 20
 _M3_MARK = re.escape(_M3)
 _M3_INVOKE = re.compile(
@@ -116,7 +116,11 @@ def read_mistral(body: str, known: Definitions) -> list[ToolCall]:
 
 
 def read_minimax_m3(body: str, known: Definitions) -> list[ToolCall]:
-    """Return MiniMax M3's calls: a mark before every tag, arguments as tags with their names, nested objects, lists of items."""
+    """Return MiniMax M3's calls.
+
+    In its format a mark precedes every tag. Each argument is a tag with the argument's name. The value of an object is a tag for
+    each property, and the value of a list is a tag ``item`` for each item.
+    """
     calls, at = [], 0
     text = body.strip()
     while match := _M3_INVOKE.match(text, at):

@@ -1,4 +1,7 @@
-"""Recognises refusals of a conversation as too long: by known phrases, or by words for a subject and a limit, with a number."""
+"""Recognises a server's refusal of a conversation that is too long.
+
+Its text has a known phrase; or a word such as ``tokens`` or ``prompt``, a word for a limit, and a number.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ _NO_OVERFLOW = (401, 402, 403, 429)
 def is_overflow(status: int, marks: str, said: str, *, structured: bool) -> bool:
     """Return whether a server refused a conversation because it is too long.
 
-    ``marks`` are the error's codes and the parameter that it names, ``said`` its text. ``structured``: they come from an error
+    ``marks`` are the error's codes and the parameter that it names, ``said`` its text. ``structured``: both come from an error
     object. A 413 without one comes from a proxy, which limits the bytes of a request, not the conversation.
     """
     if status == _TOO_MANY and (found := _LARGER.search(said)):

@@ -76,7 +76,7 @@ class AnthropicSession(HttpSession):
 
     @classmethod
     async def list_models(cls, client: HttpClient) -> tuple[ModelInfo, ...]:
-        """Return the models, page by page."""
+        """Return the models of the server's list, which has several pages."""
         found: list[ModelInfo] = []
         path = "models?limit=1000"
         for _ in range(MOST_PAGES):

@@ -65,7 +65,7 @@ class GeminiSession(HttpSession):
 
     @classmethod
     async def list_models(cls, client: HttpClient) -> tuple[ModelInfo, ...]:
-        """Return the models that write text, page by page."""
+        """Return the models of the server's list, except those whose listed methods lack ``generateContent``."""
         found: list[ModelInfo] = []
         path = "models?pageSize=1000"
         for _ in range(MOST_PAGES):
@@ -142,7 +142,7 @@ class GeminiSession(HttpSession):
         if self._tools and self._json_schema and re.search(r"parameters_?json_?schema", said):
             self._json_schema = False
             self._tools = self._encoded_tools(self._offered)
-        elif UNSIGNED.search(said):  # it may link to a page about thinking
+        elif UNSIGNED.search(said):  # checked before "thinking", because this refusal may link to a page about thinking
             return self._contents.sign()
         elif "thinkingConfig" in self._config and re.search(r"thinking|thoughts", said):
             del self._config["thinkingConfig"]

@@ -53,7 +53,11 @@ class GitRule(NamedTuple):
 
 _RUNS = GitRule("persist.git-hooks", "ask-once", "changes what git runs automatically")
 _REPLACES = GitRule("persist.git-hooks", "ask-once", "replaces a repository's own git folder")
-_MAKES = GitRule("persist.git-hooks", "ask-once", "creates a folder that git uses as a repository's own, with hooks that it runs")
+_MAKES = GitRule(
+    "persist.git-hooks",
+    "ask-once",
+    "creates a folder that git would treat as a repository's git folder, and whose hooks git would run",
+)
 _DAMAGES = GitRule("git.damage", "ask", "damages git's data")
 
 
@@ -107,7 +111,7 @@ class GitFolders:
     def entered(self, act: Act, unpacks: Callable[[], bool]) -> Sequence[str]:
         """Return the working folders of an act that unpacks an archive, if they are git's own: files may be unpacked there.
 
-        ``unpacks`` returns whether a program that can also do other things, such as tar, unpacks.
+        ``unpacks`` returns whether the act unpacks. It is called for programs such as tar, which can also do other things.
         """
         if act.name not in _EXTRACTORS or act.place or not (act.name in _UNPACKERS or unpacks()):
             return ()
@@ -192,7 +196,7 @@ def _configs(top: str, seen: Seen) -> Sequence[str]:
 
 
 def _owners(parts: Sequence[str], mode: Mode) -> Iterator[str]:
-    """Yield the folders that, if they are git's, would use a path as a hook, as settings or as a rebase list."""
+    """Yield the folders that would use a path as a hook, as settings or as the todo list of a rebase if they were git's own."""
     for at, part in enumerate(parts):
         if part == "hooks" and mode != "folder" and at + 2 >= len(parts) and not parts[-1].endswith(".sample"):
             yield "/".join(parts[:at])
@@ -225,7 +229,7 @@ def _stays_git(act: Act | None) -> bool:
 
 
 def _brings_many(act: Act) -> bool:
-    """Return whether an act fills a folder with files that its words do not name."""
+    """Return whether an act fills a folder with files that its arguments do not name."""
     if act.name in _EXTRACTORS or act.name == "rsync":
         return True
     letters = {letter for word in act.words() if word[:1] == "-" and word[:2] != "--" for letter in word[1:]}

@@ -1,6 +1,6 @@
-"""Names of the files that toolcrib keeps in its own folders: whether a pattern may mean one of them.
+"""Names of the files that toolcrib keeps in its own folders, and checks whether a pattern may match one of them.
 
-A file with any other name is not toolcrib's, so the user is not asked about a search of a home that can only find other names.
+toolcrib keeps no file with another name. So a search of a home folder that finds only other names reaches none of its files.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def overlap(one: str, two: str) -> bool:
 
 
 def _skipped(ends: set[int], tokens: Sequence[Token]) -> set[int]:
-    """Return the places, and those after tokens that may be empty."""
+    """Return the places, and the places after each of them that are reached by skipping tokens that may match nothing."""
     found = set(ends)
     for at in sorted(ends):
         while at < len(tokens) and tokens[at][1]:

@@ -23,14 +23,16 @@ class Touch(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """Description of the paths that one command changes.
+    """The paths that one command changes.
 
-    ``pick``: the changed operands, a key of ``_PICKS`` (such as ``rest``: all but the first; ``destination``: the last, with the
-    names that the others get in it, and also the others if ``takes`` or ``shares`` apply), or "" for none. ``valued``: options
-    whose next word is not an operand. ``outputs``: options whose value is written, ``folders``: options for the folder to write
-    to. ``prefixes``: beginnings of words that hold a path (``of=``). ``when``: the condition for a change of the operands.
-    ``takes``: the effect on the sources. ``shares``: the condition for a second name of the sources (a hard link), so that a
-    later call can write them. ``backups``: options with a suffix for the names of old versions.
+    ``pick`` names the function in ``_PICKS`` that selects the changed operands, "" for none. ``rest`` selects all but the first.
+    ``destination`` selects the last operand and the names that the others, the sources, get in it. ``takes``: how the command
+    changes the sources themselves, None if it does not. ``shares``: whether it gives them a second name (a hard link); a later
+    call can then change them by that name.
+
+    ``outputs``: options whose value is a written file. ``folders``: options whose value is the folder to write to. ``valued``:
+    other options whose next word is not an operand. ``prefixes``: beginnings of words that hold a path (``of=``). ``backups``:
+    options with a suffix for the names of old versions. ``when``: the condition for all changes except those of ``outputs``.
     """
 
     mode: Mode
@@ -213,7 +215,10 @@ def is_listed(names: Sequence[str]) -> bool:
 
 
 def touched(act: Act, names: Sequence[str], view: ActView | None) -> Iterator[Touch]:
-    """Yield every path that ``act`` changes, by its words. ``names``: its families; ``view``: its view, if there is one."""
+    """Yield every path that ``act`` changes, judging by its redirects and arguments.
+
+    ``names``: the families of its program; ``view``: its view, if there is one.
+    """
     for target in act.redirects:
         if ">" in target.op and target.path.text not in _QUIET:
             yield Touch(target.path, "write")
@@ -256,7 +261,7 @@ def _picked(writes: Writes, view: ActView, folders: Sequence[Value]) -> Iterator
 
 
 def _suffixes(writes: Writes, view: ActView) -> list[str]:
-    """Return the suffixes that a program adds to the names of old versions; for ``-i`` and ``--in-place``, from the same word."""
+    """Return the suffixes that a program adds to names of old versions; ``-i`` and ``--in-place`` hold it in their word."""
     if writes.backups[:2] == "-i":
         found = [match[1] or match[2] for match in map(_IN_WORD.fullmatch, view.words) if match is not None]
     else:
@@ -303,7 +308,7 @@ def _packed(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequ
 
 
 def _pieces(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Yield paths for the pieces: the program completes their names after the given prefix."""
+    """Yield the paths of the pieces: names that begin with the given prefix and end in an unknown way."""
     prefixes = plain[1:] if view.name == "split" else view.values(_names(writes.outputs))
     return (Touch(given._replace(text=given.text + HOLE, shown=""), writes.mode) for given in prefixes)
 

@@ -26,14 +26,16 @@ _USER_NAMESPACES = (
     ("kernel.apparmor_restrict_unprivileged_userns", "0"),
     ("user.max_user_namespaces", ""),
 )
-"""Kernel settings that forbid user namespaces, each with the value that allows them; "" stands for any above 0."""
+"""Kernel settings that forbid user namespaces, each with the value that allows them; "" stands for any number above 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxHolding:
-    """The mode that works on this machine. ``why_not_more`` and ``fix`` are "" if it is the requested mode.
+    """The strongest mode, up to the requested one, that works on this machine.
 
-    ``by``: ``namespaces``, or ``landlock``, which does not block sockets; "" for the mode ``none``.
+    ``why_not_more`` is the reason why the sandbox is weaker than it could be, and ``fix`` the way to change that. Both are "" if
+    namespaces work, or if the mode ``none`` was requested. ``by``: ``namespaces``, or ``landlock``, which does not block sockets;
+    "" for the mode ``none``.
     """
 
     mode: Mode
@@ -57,7 +59,10 @@ def sandbox_here(wanted: Mode) -> SandboxHolding:
     fix = how_to_get_more(why)
     if landlock.version() > 0:
         return SandboxHolding(
-            "own", f"namespaces are unavailable ({why}), so only Landlock closes toolcrib's own files", fix, "landlock"
+            "own",
+            f"namespaces are unavailable ({why}), so Landlock is used, which protects only toolcrib's own files and sandbox.mask",
+            fix,
+            "landlock",
         )
     return SandboxHolding("none", f"namespaces are unavailable ({why}), and this kernel has no Landlock", fix)
 

@@ -28,7 +28,7 @@ _SCRIPT_LIMIT = 20.0
 _OPEN_LIMIT = 120.0
 """Seconds to create a container, or to make a connection. The backends have shorter limits for each step."""
 _UNHEARD = 1.5
-"""Seconds between two checks whether anything runs in the backend at all."""
+"""Seconds between two checks whether the backend is halted, such as a paused container."""
 _UNANSWERED = 3
 """Number of failed checks in a row that end the attempt. Single checks also fail if an engine starts many containers at once."""
 _CLOSE_LIMIT = 5.0
@@ -64,7 +64,7 @@ class Keepers:
         self.ended: list[str] = []
         """Number and name of each process that a killed toolcrib left running and that this process ended."""
         self.halted: tuple[int, set[int]] | None = None
-        """The epoch of a container, and its sessions whose processes could not be ended while nothing ran there."""
+        """The epoch of a container, and its sessions whose processes could not be ended while it was halted (see Link.halted)."""
         self._name = f"{left.NAME}{secrets.token_hex(8)}"
         self._epoch = link.epoch
         self._idle: list[Keeper] = []
@@ -114,7 +114,7 @@ class Keepers:
         return True
 
     async def take(self) -> Keeper:
-        """Return an unused keeper, or a new one. Raises EnvironmentFailed; nothing has run then."""
+        """Return an unused keeper, or a new one. If it raises EnvironmentFailed, no command has run."""
         await self.awake()
         while True:
             with self._lock:
@@ -173,7 +173,7 @@ class Keepers:
         return keeper
 
     async def _channel(self) -> Channel:
-        """Open a channel. Raises EnvironmentFailed, even before the limit if nothing runs there."""
+        """Open a channel. Raises EnvironmentFailed; before the limit if the backend is halted."""
         opening = asyncio.create_task(aside_within(_OPEN_LIMIT, self.link, self.link.open, ARGV))
         in_a_row = 0
         try:
@@ -245,7 +245,7 @@ class Keepers:
         return answer
 
     async def end_halted(self) -> None:
-        """End the processes that could not be ended while nothing ran in the backend. Raises ChannelLost, Halted,
+        """End the processes that could not be ended while the backend was halted. Raises ChannelLost, Halted,
         EnvironmentFailed.
         """
         halted = self.halted

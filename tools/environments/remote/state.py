@@ -139,7 +139,11 @@ class RemoteState(RemoteFiles):
 
     async def _revive(self, shell: RemoteShell, call: RemoteCommand, own: bool) -> None:
         """Replace a shell that died before a command ran. Raises EnvironmentFailed."""
-        why = "The shell waited for files of its own that were replaced, and was ended." if call.waited else _DIED
+        why = (
+            "toolcrib ended the shell: its files had been replaced, and it had not started this command."
+            if call.waited
+            else _DIED
+        )
         try:
             if own and not await shell.testament(self._keepers.beside):
                 await shell.recover(self._keepers.beside)
@@ -210,7 +214,7 @@ class RemoteState(RemoteFiles):
     # -- another process -----------------------------------------------------------------------------------------
 
     async def portable_state(self) -> PortableState:
-        """See Portable. Leaves out the variables that every process gets there, if they are known."""
+        """See Portable. Leaves out the variables that every process in the backend gets, if they are known."""
         if await self._snapshot_now() is None:
             return PortableState(self._cwd, dict(self._restored))
         state = await self.shell_state()

@@ -15,7 +15,7 @@ from tools.judge.languages._tell import join
 from tools.judge.meaning.value import HOLE, Taint, Value, either
 
 Thing: TypeAlias = Any
-"""Texts, bytes and paths are a Value; numbers, None, lists and dicts are themselves; the rest are the classes below."""
+"""A Value for texts, bytes and paths; numbers, None, lists and dicts as in Python; otherwise one of the classes below."""
 
 
 HOLE_NAME = "_unknown_hole_"
@@ -23,7 +23,10 @@ HOLE_NAME = "_unknown_hole_"
 
 
 class Name(NamedTuple):
-    """A name of a library or a builtin, ``os.system``; with an ``owner`` an attribute of a thing, ``.unlink``."""
+    """The name of a builtin or of something in a library, such as ``os.system``.
+
+    With an ``owner`` it is the name of an attribute of that thing, such as ``.unlink``.
+    """
 
     path: str
     owner: Thing = None
@@ -36,7 +39,7 @@ class OwnFunction(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A file that was opened to write."""
+    """A file that was opened for writing."""
 
     path: Value
     number: int
@@ -82,7 +85,7 @@ def computed(*things: Thing) -> Value:
 
 
 def is_hidden(path: Value) -> bool:
-    """Return whether a path was built in a way that was not followed, and may lead anywhere."""
+    """Return whether a path was computed in a way that the judge did not follow, so that it may lead anywhere."""
     return bool(path.taint & (Taint.COMPUTED | Taint.DECODED)) and path.text[:1] in f"{HOLE}/~."
 
 
@@ -132,7 +135,7 @@ def path_join(*given: Value) -> Value:
 
 
 def of_path(path: Value, name: str, *args: str) -> Value:
-    """Return an attribute of a path, or a method's result."""
+    """Return the value of a path's attribute, or the result of its method."""
     if name == "parent" and path.text in (".", "..", "../.."):
         return path._replace(text=f"../{path.text}".removesuffix("/."))
     found = getattr(PurePosixPath(path.text), name)
@@ -140,7 +143,7 @@ def of_path(path: Value, name: str, *args: str) -> Value:
 
 
 def text_method(owner: Value, name: str, args: list[Thing]) -> Thing:
-    """Return the result of a method without effects, of a text or a path."""
+    """Return the result of a text's or path's method that has no effects."""
     if name in _SAME:
         return owner
     if name == "format":

@@ -204,7 +204,7 @@ def tilde(state: State, it: Walker, text: str, *, more: bool) -> str:
     name, slash, rest = text[1:].partition("/")
     if more and not slash:
         return text
-    if HOLE in name:  # a text that is read again: the unknown part may be empty, or a user's name
+    if HOLE in name:  # in partly unknown source, such as an argument of eval: the unknown part may be empty, or a user's name
         return HOLE + slash + rest
     if not name:
         return home(it, state) + slash + rest

@@ -11,7 +11,10 @@ from tools.judge.shell.tree import Plain, Quoted
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A context. ``run`` matches characters without special meaning; ``ends`` end it, except between ``opens`` and ``closes``."""
+    """A context. ``run`` matches characters without special meaning.
+
+    The characters in ``ends`` end the context, except between ``opens`` and ``closes``. "" stands for the end of the text.
+    """
 
     name: str
     run: Regex[str]
@@ -20,9 +23,9 @@ class Mode:
     opens: str = ""
     closes: str = ""
     quoted: bool = False
-    """True as in double quotes: a backslash only escapes a few characters, and single quotes are literal."""
+    """True if the text is in double quotes or a here-document: there a backslash escapes only the characters in ``escapes``."""
     escapes: str = ""
-    """Characters that a backslash escapes, besides a newline."""
+    """Characters that a backslash escapes if ``quoted`` is True, besides a newline."""
     single: bool = True
     """True if ``'...'`` quotes; otherwise ``'`` is literal."""
     processes: bool = True

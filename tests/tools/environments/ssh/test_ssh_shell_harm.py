@@ -85,7 +85,7 @@ def test_a_shell_that_waits_for_a_file_which_was_replaced_is_ended_before_the_ne
     asyncio.run(env.shell_state())
     _, second, third = _run(env, f"{FOLDER}; echo 'sleep 5012' >|$f/g", "echo $kept; echo ran >>~/count", "cat ~/count")
     assert _said(second) == (b"1\n", b"", 0, "exited")
-    assert "waited for files of its own that were replaced, and was ended. A new shell continues" in second.notice
+    assert "its files had been replaced, and it had not started this command. A new shell continues" in second.notice
     assert "are lost" in second.notice
     assert third.stdout.head == b"ran\n"
 
