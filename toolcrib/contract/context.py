@@ -9,10 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
+from toolcrib.contract.background import SpawnedProcess
 from toolcrib.contract.dataclass import dataclass
-from toolcrib.contract.effects import Effect
+from toolcrib.contract.effects import Effect, RunsCommand
 from toolcrib.contract.environment import Environment
-from toolcrib.contract.errors import Internal
+from toolcrib.contract.errors import Denied, Internal
 from toolcrib.contract.identity import LOCAL_PLATFORMS, Principal, RunIdentity
 from toolcrib.contract.state import SHARED, StateKey, StateScope, StateSnapshot, StateValue, typed
 from toolcrib.contract.types import Answer, Json, ToolCall
@@ -134,6 +135,15 @@ class ScopeView(Protocol):
     @property
     def policy(self) -> object | None:
         """The approval gate's policy in this session (tools.approval.policy.Policy), or None for the gate's own."""
+        ...
+
+    @property
+    def processes(self) -> object:
+        """The session's background processes (tools.processes.table.ProcessTable)."""
+        ...
+
+    async def spawn(self, command: str, cwd: str, name: str, /, *, open_input: bool) -> SpawnedProcess:
+        """Start a background process that the session owns."""
         ...
 
 
@@ -284,6 +294,23 @@ class ToolCallContext:
     def policy(self) -> object | None:
         """The approval gate's policy in this session; opaque to all other code."""
         return self._scope.policy
+
+    @property
+    def processes(self) -> object:
+        """The session's background processes; opaque to all other code."""
+        return self._scope.processes
+
+    async def spawn(self, command: str, *, name: str = "") -> SpawnedProcess:
+        """Start a background process: exactly the ``command`` of a RunsCommand that this call declared with ``background``.
+
+        ``name`` names it for users; the tool's name by default. It has the folder and variables of the session's shell, and ends
+        with the session. Raises Denied for any other command, ExecutionFailed and EnvironmentFailed.
+        """
+        for effect in self.effects:
+            if isinstance(effect, RunsCommand) and effect.background and effect.command == command and not effect.outside:
+                self.used_environment = True
+                return await self._scope.spawn(command, effect.cwd, name or self.call.name, open_input=effect.open_input)
+        raise Denied(f"{self.call.name} may not start {command!r}: declare RunsCommand(..., background=True) as its effect")
 
     def answer_to(self, binds: str) -> Answer | None:
         """Return the answer to a ticket of this call that bound exactly ``binds``, or None."""

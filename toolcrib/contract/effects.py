@@ -39,7 +39,8 @@ class RunsCommand:
     it, or None for a new shell.
 
     ``outside``: it runs outside the environment's sandbox, and ``cwd`` and ``shell`` are those outside. ``hosts``: hosts
-    that the sandbox can also reach while the command runs (see LimitsHosts).
+    that the sandbox can also reach while the command runs (see LimitsHosts). ``background``: it goes on after the call.
+    ``open_input``: its input stays open, so that later calls can write to it.
     """
 
     command: str
@@ -47,6 +48,34 @@ class RunsCommand:
     shell: ShellState | None = None
     outside: bool = False
     hosts: tuple[str, ...] = ()
+    background: bool = False
+    open_input: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WritesInput:
+    """Writes ``text`` to the input of the background process ``process``, which runs ``command``. ``cwd`` and ``shell`` are
+    those of its start.
+
+    ``before`` is everything that was written to it earlier, or None if that is unknown.
+    """
+
+    process: str
+    text: str
+    command: str
+    cwd: str
+    shell: ShellState | None = None
+    before: str | None = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsesProcess:
+    """Looks at the session's own background process ``process`` ("" for all), or, if ``changes`` is not "", does to it what that
+    says, such as "ends it".
+    """
+
+    process: str
+    changes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,4 +135,6 @@ class SchedulesJob:
     replaces: str = ""
 
 
-Effect: TypeAlias = RunsCommand | ReadsFile | WritesFile | DeletesFile | SchedulesJob | SendsMessage
+Effect: TypeAlias = (
+    RunsCommand | WritesInput | UsesProcess | ReadsFile | WritesFile | DeletesFile | SchedulesJob | SendsMessage
+)

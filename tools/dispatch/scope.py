@@ -35,6 +35,8 @@ from tools.redact import Redactor
 
 if TYPE_CHECKING:
     from toolcrib.contract.artifacts import ArtifactStore
+    from toolcrib.contract.background import SpawnedProcess
+    from tools.processes.table import ProcessTable
 
 _log = logging.getLogger(__name__)
 
@@ -149,6 +151,7 @@ class CallScope:
         }
         self.asker_is_async = self.asker is not None and is_async_callable(self.asker)
         self._environment: Environment | None = None
+        self._processes: ProcessTable | None = None
         self._spill_dir: Path | None = None
         self._lock = threading.Lock()
         self._state_lock = threading.Lock()
@@ -183,6 +186,30 @@ class CallScope:
     def opened(self) -> Environment | None:
         """The environment if it is open, else None. Does not open it."""
         return self._environment
+
+    @property
+    def processes(self) -> ProcessTable:
+        """The session's background processes. Opens the environment. Raises EnvironmentFailed."""
+        environment = self.environment
+        with self._lock:
+            if self._processes is None:
+                from tools.processes.table import LOG_BYTES, ProcessTable
+
+                kept = self.settings.get("terminal.log_mb")
+                size = LOG_BYTES if kept is None else int(kept) << 20
+                self._processes = ProcessTable(environment, self.identity.session_id, log_bytes=size)
+            return self._processes
+
+    @property
+    def opened_processes(self) -> ProcessTable | None:
+        """The session's background processes if they were used, else None."""
+        return self._processes
+
+    async def spawn(self, command: str, cwd: str, name: str, /, *, open_input: bool) -> SpawnedProcess:
+        """Start a background process for a tool. Raises ExecutionFailed and EnvironmentFailed."""
+        from tools.processes.spawned import spawn
+
+        return await spawn(self.processes, command, cwd, name, open_input=open_input)
 
     @property
     def cwd(self) -> str:
@@ -305,6 +332,12 @@ class CallScope:
         with self._lock:
             self._closed = True
             environment, self._environment = self._environment, None
+            processes, self._processes = self._processes, None
+        if processes is not None:
+            try:
+                await processes.close()
+            except EnvironmentFailed as error:
+                _log.warning("the background processes of session %s could not be ended: %s", self.identity.session_id, error)
         if environment is not None:
             try:
                 await environment.close()

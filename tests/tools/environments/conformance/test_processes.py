@@ -1,0 +1,179 @@
+"""Background processes on every backend (003-30): started, watched, typed into, found again and ended, by the same text."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from toolcrib import Environment, ExecRequest
+from toolcrib.contract.errors import ExecutionFailed, NotFound
+from tools.processes.process import Process
+from tools.processes.table import ProcessTable
+
+KEPT = 1 << 20
+
+
+@pytest.fixture
+def session() -> str:
+    return f"test-{secrets.token_hex(6)}"
+
+
+@pytest.fixture
+def tables(env: Environment, session: str) -> Callable[[], "AsyncIterator[ProcessTable]"]:
+    @asynccontextmanager
+    async def tables() -> AsyncIterator[ProcessTable]:
+        table = ProcessTable(env, session, log_bytes=KEPT)
+        try:
+            yield table
+        finally:
+            await table.close()
+
+    return tables
+
+
+async def until(table: ProcessTable, name: str, is_so: Callable[[Process], object]) -> Process:
+    async with asyncio.timeout(60):
+        while not is_so(one := await table.one(name)):
+            await asyncio.sleep(0.02)
+        return one
+
+
+async def soon(is_so: Callable[[], Awaitable[object]]) -> None:
+    async with asyncio.timeout(60):
+        while not await is_so():
+            await asyncio.sleep(0.02)
+
+
+async def printed(table: ProcessTable, process: Process) -> bytes:
+    return await table.read(process, 0, process.printed)
+
+
+def test_it_has_the_state_of_the_shell_and_keeps_its_exit_code(env, tables, folder) -> None:
+    async def go() -> None:
+        await env.execute(ExecRequest("kept=5; export out=6; hello() { echo \"hello $kept\"; }; alias there='echo an alias'"))
+        async with tables() as table:
+            await table.start("one", "hello; there; env | grep ^out; pwd; echo wrong >&2; exit 3", str(folder))
+            one = await until(table, "one", lambda one: one.exit_code is not None)
+            assert (one.exit_code, one.state) == (3, "exited")
+            assert await printed(table, one) == f"hello 5\nan alias\nout=6\n{folder}\nwrong\n".encode()
+
+    asyncio.run(go())
+
+
+def test_a_server_is_known_by_its_port_and_ended_with_its_descendants(env, tables, folder) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            server = "python3 -u -c 'import socket,time; s=socket.create_server((\"127.0.0.1\", 0)); print(s.getsockname()[1]); time.sleep(600)'"
+            await table.start("server", f"{server} & wait", str(folder))
+            await soon(lambda: table.ports("server"))
+            one = await table.one("server")
+            assert [int(await printed(table, one))] == list(await table.ports("server"))
+            assert len((await table.use("server")).pids) >= 2
+            await table.end("server")
+            assert not (await table.use("server")).pids
+            assert (await until(table, "server", lambda one: not one.writes)).exit_code is not None
+
+    asyncio.run(go())
+
+
+def test_lines_reach_its_input_until_that_is_closed(env, tables, folder) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            await table.start("reader", "while read -r line; do echo \"<$line>\"; done; echo over", str(folder), reads=True)
+            await table.write("reader", "it's a \"line\"\n")
+            await until(table, "reader", lambda one: one.printed)
+            await table.close_input("reader")
+            one = await until(table, "reader", lambda one: not one.writes)
+            assert await printed(table, one) == b"<it's a \"line\">\nover\n"
+            with pytest.raises(ExecutionFailed, match="input of reader is closed"):
+                await table.write("reader", "more\n")
+
+    asyncio.run(go())
+
+
+def test_a_long_log_keeps_its_beginning_and_its_end(env, tables, folder) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            await table.start("flood", "echo first; head -c 8000000 /dev/zero | tr '\\0' x; echo; echo last", str(folder))
+            one = await until(table, "flood", lambda one: not one.writes)
+            assert one.printed == 8_000_000 + len("first\n\nlast\n")
+            assert one.printed - one.missing <= 2 * KEPT
+            assert await table.read(one, 0, 8) == b"first\nxx"
+            assert await table.read(one, one.printed - 6, one.printed) == b"\nlast\n"
+
+    asyncio.run(go())
+
+
+def test_a_name_is_used_once_until_its_process_is_removed(env, tables, folder) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            await table.start("one", "true", str(folder))
+            with pytest.raises(ExecutionFailed, match="one"):
+                await table.start("one", "true", str(folder))
+            await until(table, "one", lambda one: not one.writes)
+            await table.remove("one")
+            with pytest.raises(NotFound, match="none"):
+                await table.one("one")
+            await table.start("one", "true", str(folder))
+
+    asyncio.run(go())
+
+
+def test_an_interrupt_reaches_a_program_that_handles_it(env, tables, folder) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            await table.start("loop", "trap 'echo interrupted; exit 7' INT; echo up; while :; do sleep 0.05; done", str(folder))
+            await until(table, "loop", lambda one: one.printed)
+            await table.signal("loop", "INT")
+            one = await until(table, "loop", lambda one: not one.writes)
+            assert (one.exit_code, await printed(table, one)) == (7, b"up\ninterrupted\n")
+
+    asyncio.run(go())
+
+
+def test_a_descendant_that_left_its_session_is_ended_too(env, tables, folder, sleeper, eventually) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            await table.start("one", f"setsid {sleeper.command} & wait", str(folder))
+            await soon(lambda: _as_async(sleeper.count()))
+            await table.end("one")
+
+    asyncio.run(go())
+    eventually(lambda: not sleeper.count())
+
+
+async def _as_async(value: object) -> object:
+    return value
+
+
+def test_another_table_finds_what_a_lost_one_started(env, session, folder, sleeper, eventually) -> None:
+    async def go() -> None:
+        first = ProcessTable(env, session)
+        await first.start("long", f"echo begun; {sleeper.command}", str(folder))
+        await first.start("short", "echo said; exit 4", str(folder))
+        await first.release()
+        second = ProcessTable(env, session)
+        assert set(await second.look()) == {"long", "short"}
+        short = await until(second, "short", lambda one: not one.writes)
+        assert (short.exit_code, await printed(second, short)) == (4, b"said\n")
+        assert (await second.one("long")).runs
+        await second.close()
+
+    asyncio.run(go())
+    eventually(lambda: not sleeper.count())
+
+
+def test_nothing_is_left_of_a_closed_session(env, tables, folder: Path) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            await table.start("one", "true", str(folder))
+            where = (await env.execute(ExecRequest(f"ls -d /tmp/.toolcrib-processes-*/{table.session}"))).stdout.head
+            assert where
+        assert not (await env.execute(ExecRequest(f"ls -d {where.decode().strip()}"))).stdout.head
+
+    asyncio.run(go())

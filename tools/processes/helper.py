@@ -1,0 +1,98 @@
+"""The helper: a shell beside the session's own, which runs small scripts in the same environment."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import threading
+
+from toolcrib.contract.environment import BackgroundProcess, Environment, ExecRequest
+from toolcrib.contract.errors import EnvironmentFailed
+from tools.processes.scripts import functions
+
+_LIMIT = 30.0
+"""Seconds that a script may take."""
+_SHELL = "\\exec bash --noprofile --norc -p"
+_LOST = "the shell that looks after background processes {}: call again to start another"
+
+
+class Helper:
+    """One shell in an environment, started at first use and again after it was lost. Not bound to an event loop.
+
+    ``first`` is a script that each new shell runs first.
+    """
+
+    def __init__(self, environment: Environment, first: str) -> None:
+        self._environment = environment
+        self._first = first
+        self._process: BackgroundProcess | None = None
+        self.has_run = False
+        """Whether a script was run, so that the environment may have a folder of the session."""
+        self._lock = threading.Lock()
+
+    async def run(self, script: str) -> bytes:
+        """Return the output of a script. Raises EnvironmentFailed, also if the script ends with another status than 0."""
+        while not self._lock.acquire(blocking=False):  # the caller before may be in another event loop
+            await asyncio.sleep(0.001)
+        self.has_run = True
+        try:
+            return await self._run(script)
+        finally:
+            self._lock.release()
+
+    async def _run(self, script: str) -> bytes:
+        try:
+            async with asyncio.timeout(_LIMIT):
+                if self._process is not None:
+                    with contextlib.suppress(OSError):  # it ended since the last script, for example with its container
+                        return await self._asked(self._process, script)
+                    await self._drop()
+                self._process = await self._environment.spawn(ExecRequest(_SHELL, cwd="/"))
+                await self._asked(self._process, f"{functions()}\n{self._first}")
+                return await self._asked(self._process, script)
+        except HelperRefused:
+            raise
+        except TimeoutError:
+            await self._drop()
+            raise EnvironmentFailed(_LOST.format("does not answer")) from None
+        except OSError as error:
+            await self._drop()
+            raise EnvironmentFailed(_LOST.format("ended")) from error
+        except BaseException:  # a later answer must not be taken for the answer to another script
+            await self._drop()
+            raise
+
+    async def _asked(self, process: BackgroundProcess, script: str) -> bytes:
+        sign = secrets.token_hex(8)
+        text = f"{{ {script}\n}} </dev/null; builtin printf '\\n\\036%s %s\\n' {sign} $?\n"
+        await process.write(text.encode("utf-8", "surrogateescape"))
+        said, wrong, end = bytearray(), bytearray(), f"\n\x1e{sign} ".encode()
+        while (at := said.find(end)) < 0 or not said.endswith(b"\n", at + len(end)):
+            chunk = await process.read()
+            if chunk is None:
+                raise BrokenPipeError("the helper has ended")
+            (said if chunk[0] == "stdout" else wrong).extend(chunk[1])
+        status = said[at + len(end) :].strip()
+        if status != b"0":
+            why = bytes(wrong or said[:at]).decode(errors="replace").strip().rpartition("\n")[2]
+            raise HelperRefused(int(status), why)
+        return bytes(said[:at])
+
+    async def _drop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(OSError, EnvironmentFailed):
+                await process.kill()
+
+    async def close(self) -> None:
+        """End the shell. Another one starts at the next use."""
+        await self._drop()
+
+
+class HelperRefused(EnvironmentFailed):
+    """A script ended with a status other than 0. ``why`` is the last line that it printed."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why or f"the script ended with the exit code {status}")
+        self.status = status

@@ -1,0 +1,103 @@
+"""What is known about a background process, and where the parts of its log are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+
+from toolcrib.contract.dataclass import dataclass
+from tools.processes.scripts import MEMBER, PART, SESSION
+
+LOST = "lost"
+"""State of a process that has ended although nothing recorded its exit code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A background process as its folder describes it. ``pid`` and ``start`` (in clock ticks) are those of its first process,
+    in the environment's own numbers.
+
+    ``writes``: it or a descendant may still print something. ``reads``: its input is open. ``full``: the disk was full, so that
+    later output was lost. ``parts`` are the files of its log: the number of bytes printed before each, and its size. ``ended_at`` is in Unix seconds.
+    """
+
+    name: str
+    pid: int
+    start: int
+    runs: bool
+    writes: bool = False
+    reads: bool = False
+    full: bool = False
+    exit_code: int | None = None
+    ended_at: float | None = None
+    parts: Sequence[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def state(self) -> str:
+        """``running``, ``exited``, or ``lost`` if its exit code is unknown."""
+        return "running" if self.runs else LOST if self.exit_code is None else "exited"
+
+    @property
+    def printed(self) -> int:
+        """Number of bytes that it has printed."""
+        return sum(self.parts[-1]) if self.parts else 0
+
+    @property
+    def missing(self) -> int:
+        """Number of printed bytes that the log no longer has."""
+        return self.printed - sum(size for _, size in self.parts)
+
+    def pieces(self, begin: int, end: int) -> Sequence[tuple[int, int, int]]:
+        """Return the pieces of the log from byte ``begin`` to ``end``: the part, the first byte in it, and the number of bytes."""
+        found = []
+        for before, size in self.parts:
+            first, last = max(begin, before), min(end, before + size)
+            if first < last:
+                found.append((before, first - before, last - first))
+        return found
+
+
+def parse(said: bytes) -> dict[str, Process]:
+    """Return the processes in the output of ``look``, by name. Unreadable lines are skipped: the session's commands may write
+    into the folder.
+    """
+    found: dict[str, Process] = {}
+    parts: dict[str, list[tuple[int, int]]] = {}
+    for line in said.decode(errors="replace").splitlines():
+        words = line.split(" ")
+        try:
+            if words[0] == SESSION:
+                name, pid, start, flags, *status = words[1:]
+                code, at = (int(status[0]), float(status[1])) if len(status) > 1 else (None, None)
+                writes = "w" in flags
+                runs = code is None and (writes or "a" in flags)
+                reads, full = runs and "i" in flags, "f" in flags
+                found[name] = Process(name, int(pid), int(start), runs, writes, reads, full, code, at)
+            elif words[0] == PART:
+                name, _, begin = words[2].split("/")
+                parts.setdefault(name, []).append((int(begin), int(words[1])))
+        except (ValueError, IndexError):
+            continue
+    return {name: _with(one, sorted(parts.get(name, []))) for name, one in found.items()}
+
+
+def _with(process: Process, parts: list[tuple[int, int]]) -> Process:
+    from toolcrib.contract.dataclass import replace
+
+    return replace(process, parts=parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What the processes of a tree use: processor time in clock ticks, memory in pages."""
+
+    pids: Sequence[int]
+    ticks: int
+    pages: int
+
+
+def use_in(said: bytes) -> Use:
+    """Return what the output of ``members`` shows."""
+    rows = [line.split() for line in said.decode(errors="replace").splitlines() if line.startswith(f"{MEMBER} ")]
+    pids = [int(row[1]) for row in rows]
+    return Use(pids, sum(int(row[2]) + int(row[3]) for row in rows), sum(int(row[4]) for row in rows))

@@ -1,0 +1,166 @@
+"""Shell text of background processes: the keeper of one process, and the functions of the helper that reads its folder.
+
+A session's folder is private. It has one folder for each process, with these files: ``pid`` (the numbers and start times of the
+process and its keeper), ``command``, ``cwd``, ``status`` (the exit code and the time of the end), ``in`` (the FIFO of the input
+while it is open), ``full`` (if the disk was full), and ``log/N``: the output from byte N on. The keeper lives until the process
+and all that write to its log have ended.
+"""
+
+from __future__ import annotations
+
+from tools.environments.shell.driver import quote
+
+MARK = "TOOLCRIB_PROCESS"
+"""Variable that a process's descendants inherit. By it they are found after they left the process's session."""
+PARTS = 16
+"""Number of files of a full log. For each further one the ninth is deleted, so that the beginning and the end stay."""
+SESSION, MEMBER, PART = "P", "M", "L"
+"""First words of the lines that ``look`` and ``members`` print."""
+
+# A POSIX shell, because it starts faster than bash. It must not start the command in the background: the command would
+# ignore SIGINT.
+_KEEPER = r"""
+umask 077
+n=$1 most=$2 input=$3 state=$4 mark=$5 cwd=$6 command=$7
+cd -- "$n" || exit 1
+IFS= read -r s </proc/self/stat
+keeper=${s%% *}
+set -- ${s##*) }
+keeper="$keeper ${20}"
+exec 5>&1 9<"$state" </dev/null >/dev/null
+in=/dev/null
+if [ "$input" = 1 ]; then
+  mkfifo in && in=in
+  sleep 2147483647 <>in 5>&- 9<&- &
+  printf '%s\n' "$!" >holder
+fi
+keep_log() {
+  exec 9<&- 5>&-
+  cd log
+  part=$((most / @PARTS@)) reads=$((most / @PARTS@ / 32768)) name=000000000000 size=0 total=0
+  [ "$reads" -gt 0 ] || reads=1
+  set -- "$name"
+  while said=$(LC_ALL=C dd bs=32768 count="$reads" oflag=append conv=notrunc of="$name" 2>&1); do
+    bytes=${said##*
+}
+    bytes=${bytes%% *}
+    [ "$bytes" -gt 0 ] || return 0
+    size=$((size + bytes)) total=$((total + bytes))
+    [ "$size" -ge "$part" ] || continue
+    name=$(printf %012d "$total") size=0
+    set -- "$@" "$name"
+    while [ $# -gt @PARTS@ ]; do
+      rm -f -- "$9"
+      first="$1 $2 $3 $4 $5 $6 $7 $8"
+      shift 9
+      set -- $first "$@"
+    done
+  done
+  : >../full
+  exec cat >/dev/null
+}
+run() {
+  (
+    IFS= read -r s </proc/self/stat
+    p=${s%% *}
+    set -- ${s##*) }
+    printf '%s %s %s\n' "$p" "${20}" "$keeper" >pid
+    printf '%s %s\n' "$p" "${20}" >&5
+    exec 5>&-
+    exec setsid env -i "@MARK@=$mark" bash --noprofile --norc -c '@RUN@' bash "$cwd" "$command" <"$in" 2>&1
+  )
+  printf '%s %s\n' "$?" "$(date +%s)" >status
+}
+run | keep_log
+"""
+_RUN = '. /dev/fd/9 2>/dev/null; exec 9<&-; export @MARK@; cd -P -- "$1" || exit 93; eval "$2"'
+# With job control a background job gets its own process group, and does not ignore SIGINT.
+_FUNCTIONS = r"""
+umask 077
+enter() {
+  local base
+  for base in /tmp /var/tmp "$HOME"; do
+    [ -d "$base" ] && [ -w "$base" ] || continue
+    base=$base/.toolcrib-processes-$UID
+    mkdir -p -m 700 -- "$base" "$base/$1" 2>/dev/null
+    [ -O "$base" ] && [ ! -L "$base" ] && [ -O "$base/$1" ] && [ ! -L "$base/$1" ] && cd -P -- "$base/$1" && pwd && return
+  done
+  return 1
+}
+start() {
+  local said
+  mkdir -m 700 -- "$1" "$1/log" || return
+  printf %s "$6" >"$1/cwd" && printf %s "$7" >"$1/command" || return
+  { set -m; setsid sh -c "$keeper" keeper "$@" & } | { IFS= read -r said && printf '%s\n' "$said"; }
+}
+lives() {
+  local line=
+  { IFS= read -rd '' line </proc/"$1"/stat; } 2>/dev/null
+  local since=$2
+  set -- ${line##*) }
+  [ "${20}" = "$since" ] && [ "$1" != Z ]
+}
+look() {
+  local f n p s k ks e flags logs=
+  for f in ${1:-*}/pid; do
+    n=${f%/pid} e= flags=-
+    { read -r p s k ks <"$f"; } 2>/dev/null || continue
+    lives "$k" "$ks" && flags=w
+    lives "$p" "$s" && flags=${flags}a
+    [ -p "$n/in" ] && flags=${flags}i
+    [ -e "$n/full" ] && flags=${flags}f
+    { read -r e <"$n/status"; } 2>/dev/null
+    printf 'P %s %s %s %s %s\n' "$n" "$p" "$s" "$flags" "$e"
+    logs="$logs $n/log/*"
+  done
+  [ -z "$logs" ] || stat -c 'L %s %n' -- $logs 2>/dev/null
+  return 0
+}
+feed() {
+  [ -p "$1/in" ] || return 3
+  printf %s "$2" | timeout 10 cat 1<>"$1/in"
+}
+shut() {
+  local p
+  { read -r p <"$1/holder"; } 2>/dev/null && kill "$p" 2>/dev/null
+  rm -f -- "$1/in" "$1/holder"
+}
+forget() { # a keeper may still be writing into its folder
+  local tries
+  for tries in {1..50}; do rm -rf -- "$1" 2>/dev/null && return; sleep 0.05; done
+  return 1
+}
+members() {
+  local n=$1 f line p s now=none marked
+  { read -r p s now <"$n/pid"; } 2>/dev/null || return 0
+  { IFS= read -rd '' line </proc/"$p"/stat; } 2>/dev/null
+  [ -z "$line" ] || { set -- ${line##*) }; [ "${20}" = "$s" ] || p=none; }
+  marked=$(grep -lzsxF -- "@MARK@=$PWD/$n" /proc/[0-9]*/environ)
+  for f in /proc/[0-9]*/stat; do
+    line=
+    { IFS= read -rd '' line <"$f"; } 2>/dev/null
+    set -- ${line##*) }
+    case $1 in '' | Z | X) continue ;; esac
+    now=${line%% *}
+    [ "$4" = "$p" ] || [[ $marked == *"/proc/$now/"* ]] || continue
+    printf 'M %s %s %s %s\n' "$now" "${12}" "${13}" "${22}"
+  done
+}
+"""
+
+
+def functions() -> str:
+    """Return the text that the helper reads first."""
+    return f"keeper={quote(_filled(_KEEPER))}\n{_filled(_FUNCTIONS)}"
+
+
+def _filled(text: str) -> str:
+    return text.replace("@RUN@", _RUN).replace("@MARK@", MARK).replace("@PARTS@", str(PARTS))
+
+
+_STATE = r"\builtin declare -p; \builtin declare -f; \builtin alias -p; \builtin shopt -p; \builtin umask -p; \builtin set +o"
+
+
+def state_into(path: str) -> str:
+    """Return the command that writes the state of the shell that runs it, as text for another bash, to a file."""
+    return f"({{ {_STATE}; }} 2>/dev/null >|{quote(path)})"

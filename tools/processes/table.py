@@ -1,0 +1,192 @@
+"""The background processes of one session in its environment."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Mapping, Sequence
+
+from toolcrib.contract.effects import ShellState
+from toolcrib.contract.environment import Environment, ExecRequest
+from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, NotFound
+from tools.environments.shell.driver import quote
+from tools.processes import ports, scripts
+from tools.processes.helper import Helper, HelperRefused
+from tools.processes.process import Process, Use, parse, use_in
+
+LOG_BYTES = 64 << 20
+"""Bytes of a process's log that are kept if nothing else is configured."""
+_GRACE = (("INT", 0.5), ("TERM", 2.0), ("KILL", 5.0))
+"""The signals that end a process, each with the seconds until the next."""
+_LOOK = 0.05
+_CLOSED_INPUT = 3
+_NO_ANSWER = 124
+"""Exit codes of ``feed``: the input is closed; the process did not read within the time limit."""
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
+"""Pattern of a process's name."""
+
+
+class ProcessTable:
+    """The processes of one session. Not bound to an event loop. Methods raise EnvironmentFailed if the environment is lost.
+
+    ``session`` names the session's folder in the environment. ``log_bytes`` limits each log.
+    """
+
+    def __init__(self, environment: Environment, session: str, *, log_bytes: int = LOG_BYTES) -> None:
+        self.environment = environment
+        self.session = re.sub("[^A-Za-z0-9_-]", "_", session)
+        self._log_bytes = log_bytes
+        self._helper = Helper(environment, f"enter {quote(self.session)}")
+        self._folder = ""
+        self._state: tuple[ShellState | None, str] | None = None
+        """The shell's state that was written last, and its file. The state is the same object while it is unchanged."""
+        self._states = 0
+        self.names: set[str] = set()
+        """Names of the processes that run as far as this table knows."""
+
+    # -- start and end ---------------------------------------------------------------------------------------------
+
+    async def start(self, name: str, command: str, cwd: str, *, reads: bool = False) -> Process:
+        """Start a process with the folder ``cwd`` and the variables, functions and aliases of the session's shell.
+
+        ``reads``: its input stays open. Raises ExecutionFailed if the name is taken or nothing could be started.
+        """
+        folder = await self._entered()
+        state = await self._current_state(folder)
+        words = [name, str(self._log_bytes), "1" if reads else "0", state, f"{folder}/{name}", cwd, command]
+        try:
+            said = await self._helper.run(f"start {' '.join(map(quote, words))}")
+            pid, start = map(int, said.split())
+        except (HelperRefused, ValueError) as error:
+            raise ExecutionFailed(f"the process {name} was not started: {error or 'setsid is missing there'}") from error
+        self.names.add(name)
+        return Process(name, pid, start, runs=True, reads=reads)
+
+    async def free_name(self, name: str) -> str:
+        """Return ``name``, or the first free one of ``name-2``, ``name-3`` and so on."""
+        taken = await self.look()
+        number, free = 1, name
+        while free in taken:
+            number += 1
+            free = f"{name}-{number}"
+        return free
+
+    async def _entered(self) -> str:
+        if not self._folder:
+            said = await self._helper.run("pwd -P")
+            self._folder = said.decode("utf-8", "surrogateescape").strip("\n")
+        return self._folder
+
+    async def _current_state(self, folder: str) -> str:
+        """Return the file with the state of the session's shell; /dev/null if the environment keeps no shell."""
+        state = await self.environment.shell_state()
+        if state is None:
+            return "/dev/null"
+        if self._state is None or self._state[0] is not state:
+            self._states += 1
+            path = f"{folder}/.state-{self._states}"
+            outcome = await self.environment.execute(ExecRequest(scripts.state_into(path), timeout=20.0))
+            if outcome.exit_code and not outcome.stdout.total:
+                raise EnvironmentFailed("the state of the session's shell can't be read; call again")
+            self._state = await self.environment.shell_state(), path
+            await self._helper.run(f"find . -maxdepth 1 -name '.state-*' ! -name '.state-{self._states}' -delete")
+        return self._state[1]
+
+    async def end(self, name: str) -> None:
+        """End a process and its descendants: INT, TERM and KILL, as far as needed. Does nothing if none is left."""
+        for number, seconds in _GRACE:
+            give_up = time.monotonic() + seconds
+            if not await self.signal(name, number):
+                break
+            while time.monotonic() < give_up:
+                await asyncio.sleep(_LOOK)
+                if not (await self.use(name)).pids:
+                    break
+            else:
+                continue
+            break
+        self.names.discard(name)
+
+    async def signal(self, name: str, number: str) -> Sequence[int]:
+        """Send a signal, such as ``TERM``, to a process and its descendants. Return their numbers."""
+        pids = (await self.use(name)).pids
+        if pids:
+            listed = " ".join(map(str, pids))
+            wakes = f"; kill -CONT {listed}" if number in ("INT", "TERM", "HUP") else ""  # a stopped process would not see it
+            await self._helper.run(f"kill -{number} {listed} 2>/dev/null{wakes} 2>/dev/null; :")
+        return pids
+
+    async def remove(self, name: str) -> None:
+        """Delete what is kept of a process that has ended."""
+        await self._helper.run(f"shut {quote(name)}; forget {quote(name)}")
+        self.names.discard(name)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    async def look(self, name: str = "") -> Mapping[str, Process]:
+        """Return the session's processes by name, or only the one of that name."""
+        found = parse(await self._helper.run(f"look {quote(name)}" if name else "look"))
+        running = {one.name for one in found.values() if one.runs}
+        self.names = running if not name else (self.names - {name}) | running
+        return found
+
+    async def one(self, name: str) -> Process:
+        """Return a process. Raises NotFound, with the names that exist."""
+        found = (await self.look(name)).get(name)
+        if found is None:
+            known = ", ".join(sorted(await self.look())) or "none"
+            raise NotFound(f"there is no background process {name!r} (there are: {known})")
+        return found
+
+    async def read(self, process: Process, begin: int, end: int) -> bytes:
+        """Return the bytes from ``begin`` to ``end`` of what a process printed, without those that the log no longer has."""
+        said = b""
+        for part, skip, count in process.pieces(begin, end):
+            path = quote(f"{process.name}/log/{part:012d}")
+            said += await self._helper.run(f"tail -c +{skip + 1} -- {path} | head -c {count}")
+        return said
+
+    async def use(self, name: str) -> Use:
+        """Return the numbers of a process and its descendants, and what they use."""
+        return use_in(await self._helper.run(f"members {quote(name)}"))
+
+    async def ports(self, name: str) -> Sequence[int]:
+        """Return the TCP ports that a process and its descendants listen on."""
+        pids = (await self.use(name)).pids
+        return ports.listening(await self._helper.run(ports.script(pids))) if pids else ()
+
+    # -- input -------------------------------------------------------------------------------------------------------
+
+    async def write(self, name: str, text: str) -> None:
+        """Write to the input of a process. Raises ExecutionFailed if it is closed, or if the process does not read."""
+        try:
+            await self._helper.run(f"feed {quote(name)} {quote(text)}")
+        except HelperRefused as error:
+            if error.status == _CLOSED_INPUT:
+                raise ExecutionFailed(f"the input of {name} is closed: start the process with input: true") from error
+            if error.status == _NO_ANSWER:
+                raise ExecutionFailed(f"{name} does not read its input: part of the text may still reach it") from error
+            raise
+
+    async def close_input(self, name: str) -> None:
+        """Close the input of a process: it reads the end of its input."""
+        await self._helper.run(f"shut {quote(name)}")
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    async def release(self) -> None:
+        """End the helper. The processes go on."""
+        await self._helper.close()
+
+    async def close(self) -> None:
+        """End all processes of the session and delete their folder."""
+        try:
+            if self._helper.has_run:
+                for name in list((await self.look()).keys()):
+                    with contextlib.suppress(ExecutionFailed):
+                        await self.end(name)
+                await self._helper.run('cd .. && forget "$OLDPWD"')
+        finally:
+            await self._helper.close()
