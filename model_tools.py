@@ -44,6 +44,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BUILT_IN = (
+    "tools.process_registry",
     "tools.terminal_tool",
     "tools.file_tools",
     "tools.todo_tool",

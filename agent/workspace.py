@@ -121,14 +121,15 @@ class Workspace:
         sandbox = self.config.sandbox
         if backend.held == "none" or (sandbox.outside == "never" and not backend.limits_hosts):
             return shown
-        from tools.contained.outside import plain_schema, without
+        from tools.contained.outside import without
+        from tools.processes.arguments import BACKGROUND, TOOL, schema_for
 
-        offered = {"outside": sandbox.outside == "ask", "hosts": backend.limits_hosts}
+        offered = {"outside": sandbox.outside == "ask", "hosts": backend.limits_hosts, **dict.fromkeys(BACKGROUND, TOOL in names)}
         left_out = [name for name, is_offered in offered.items() if not is_offered]
         full = {
             entry.name: freeze({**entry.definition, "function": without(entry.schema, *left_out)})
             for entry in self.registry.entries()
-            if entry.dynamic_schema is plain_schema
+            if entry.dynamic_schema is schema_for
         }
         return [full.get(one["function"]["name"], one) for one in shown]
 
@@ -312,6 +313,8 @@ class Workspace:
         cron = self.config.cron
         return {
             "terminal.timeout": self.config.terminal.timeout,
+            "terminal.processes": self.config.terminal.processes,
+            "terminal.log_mb": self.config.terminal.log_mb,
             "files.own": list(self.setting.protected),
             "sandbox.outside": self.config.sandbox.outside,
             "cron.zone": cron.zone,

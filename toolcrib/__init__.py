@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolcrib.contract.after import After
+from toolcrib.contract.background import SpawnedProcess
 from toolcrib.contract.containment import Contained, Containment, HasOutside, LimitsHosts
 from toolcrib.contract.context import ActivityEvent, AgentSpec, EventSink, Principal, ProgressStatus, RunIdentity, ToolCallContext
 from toolcrib.contract.decision import Block, Decision, SetResult, Suspend, strongest
@@ -26,7 +27,9 @@ from toolcrib.contract.effects import (
     SchedulesJob,
     SendsMessage,
     ShellState,
+    UsesProcess,
     WritesFile,
+    WritesInput,
 )
 from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.environment import (
@@ -210,6 +213,7 @@ __all__ = [
     "SetResult",
     "ShellState",
     "ShownLine",
+    "SpawnedProcess",
     "StateConflict",
     "StateKey",
     "StateScope",
@@ -250,7 +254,9 @@ __all__ = [
     "TurnFinished",
     "TurnStarted",
     "Unavailable",
+    "UsesProcess",
     "WritesFile",
+    "WritesInput",
     "hookimpl",
     "registry",
     "strongest",

@@ -13,12 +13,14 @@ from toolcrib.contract.display import ToolDisplay
 from toolcrib.contract.effects import Effect, RunsCommand, ShellState
 from toolcrib.contract.environment import Captured, Environment, ExecOutcome, ExecRequest, SearchesPath
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, InvalidArguments
-from toolcrib.contract.types import ToolResult, ToolStatus
+from toolcrib.contract.types import ToolOutput, ToolResult, ToolStatus
 from tools.availability import needs_binary
 from tools.contained.hosts import allowing, needed_hosts, refused
-from tools.contained.outside import NOTICE, is_elsewhere, judged_in, offer_after, outside_effect, plain_schema
+from tools.contained.outside import NOTICE, is_elsewhere, judged_in, offer_after, outside_effect
 from tools.judge.folders import under
 from tools.output_text import differences, readable
+from tools.processes.arguments import BACKGROUND, check_background, schema_for
+from tools.processes.records import PROCESSES
 from tools.registry import registry
 from tools.time_limit import TimeLimit
 
@@ -42,7 +44,7 @@ TIMED_OUT = 124
 SCHEMA: Mapping[str, Any] = {
     "description": (
         "Run a bash command. Variables, functions and folder of the shell carry over from call to call. There is no "
-        "terminal and no input: use non-interactive flags. Start a server with `command >log 2>&1 &`."
+        "terminal and no input: use non-interactive flags. For servers, watchers and long builds: background."
     ),
     "parameters": {
         "type": "object",
@@ -55,6 +57,7 @@ SCHEMA: Mapping[str, Any] = {
                 "description": f"Seconds until it is stopped, usually {DEFAULT_TIMEOUT}.",
             },
             "cwd": {"type": "string", "minLength": 1, "description": "Folder for this call only."},
+            **BACKGROUND,
             "outside": {
                 "type": "boolean",
                 "description": "Run it outside the sandbox, in another shell; the user is asked. For what can't work inside.",
@@ -81,6 +84,7 @@ def validate(args: Mapping[str, Any]) -> None:
             text.encode()
         except UnicodeEncodeError:
             raise InvalidArguments(f"{name}: contains half a surrogate pair; send it as plain Unicode text") from None
+    check_background(args)
 
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
@@ -89,7 +93,9 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
     environment = ctx.environment
     cwd = await environment.resolve(args["cwd"]) if args.get("cwd") else environment.cwd
     shell = await environment.shell_state() or _shell(ctx, cwd)
-    return [RunsCommand(args["command"], cwd, shell, hosts=await needed_hosts(args, ctx))]
+    hosts, background = await needed_hosts(args, ctx), args.get("background") is True
+    open_input = background and args.get("input") is True
+    return [RunsCommand(args["command"], cwd, shell, hosts=hosts, background=background, open_input=open_input)]
 
 
 def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
@@ -113,7 +119,7 @@ async def _require_unchanged(judged: RunsCommand, environment: Environment, own_
         raise ExecutionFailed("the command was not run: another command changed the shell; call again")
 
 
-async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult | ToolOutput:
     """Run exactly the command that the gates judged. Raises ExecutionFailed if the command could not run at all."""
     import asyncio
 
@@ -125,6 +131,10 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
     with TimeLimit(timeout):
         await _require_unchanged(judged, environment, own_folder, ctx)
+    if judged.background or args.get("background"):
+        from tools.processes.starting import start
+
+        return await start(args, ctx, judged)
     report = None if ctx.activity_sink is None else lambda text: ctx.report_activity("terminal-output", {"text": text})
     printed = LastOutput(report)
     where = None if own_folder else judged.cwd
@@ -221,9 +231,9 @@ def describe(command: str, outcome: ExecOutcome, timeout: float) -> dict[str, An
     if outcome.ended == "timeout":
         data["exit_code"] = TIMED_OUT
         data["meaning"] = f"time limit of {timeout:g} s reached; stopped. " + (
-            f"For longer work pass a larger timeout (at most {MAX_TIMEOUT}) or run it in the background"
+            f"For longer work pass a larger timeout (at most {MAX_TIMEOUT}) or background: true"
             if timeout < MAX_TIMEOUT
-            else "Run longer work in the background: command >log 2>&1 &"
+            else "For longer work pass background: true"
         )
     elif outcome.ended == "interrupted":
         data["meaning"] = "interrupted; stopped before it finished"
@@ -343,7 +353,8 @@ registry.register(
     emoji="💻",
     kind="execute",
     effects=effects,
-    dynamic_schema=plain_schema,
+    dynamic_schema=schema_for,
+    state=(PROCESSES,),
     validate=validate,
     # Longer than the command's own limit, so that the environment ends the command and reports its output.
     timeout=MAX_TIMEOUT + 30,

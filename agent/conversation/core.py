@@ -10,6 +10,7 @@ from agent.conversation.holding import Holding
 from agent.conversation.limits import RunLimits
 from agent.conversation.link import ModelLink
 from agent.conversation.modes import SessionMode
+from agent.conversation.process_notices import ProcessNotices
 from agent.conversation.prompting import SessionPrompt
 from agent.conversation.remembered import read_state
 from agent.conversation.transcript import Record, Transcript
@@ -110,6 +111,7 @@ class SessionCore:
         """The latest run, as of its last step."""
         self.opened_for = scope.identity
         """Identity of the session's owner; another principal may start a run in it."""
+        scope.tell_processes = ProcessNotices(self).tell
         self._started = False
         self._title: TitleDraft | None = None
 
@@ -117,6 +119,12 @@ class SessionCore:
     def dispatcher(self) -> Dispatcher:
         """Dispatcher of the session's calls; the process creates it on first use."""
         return self._share.dispatcher()
+
+    @property
+    def works_in_background(self) -> bool:
+        """Whether closing the session would end background delegates or processes."""
+        processes = self.scope.opened_processes
+        return bool(self.delegates.at_work) or (processes is not None and bool(processes.names))
 
     def busy(self) -> None:
         """Send the event that another process is working on the session."""

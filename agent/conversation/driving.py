@@ -14,6 +14,7 @@ from agent.conversation.recovery import StoredRun
 from agent.conversation.remembered import news_of
 from agent.conversation.state import RunResult, RunState, run_id_of
 from agent.conversation.steps import Steps
+from agent.conversation.transcript import source_of
 from agent.events import Emit, Event, ImageMade
 from agent.providers.abilities import prices_of
 from toolcrib.contract.context import Principal
@@ -175,7 +176,7 @@ class Driver:
                 self._outcomes[item.id] = await self._answered_elsewhere(item)
                 return
             self._check_lease()
-            came_to = await self._run(steps, next((one for one in waiting if "delegate" not in one.options), waiting[0]))
+            came_to = await self._run(steps, next((one for one in waiting if not source_of(one)), waiting[0]))
             if came_to is None or _is_parked(came_to):
                 self._outcomes.setdefault(item.id, _NOTHING if came_to is None else came_to)
 

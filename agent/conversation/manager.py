@@ -258,7 +258,7 @@ class SessionManager:
                 self._again.discard(session_id)
                 if not more or not await has_work(self._store, session_id):
                     break
-            if parked and not self._has_delegates(session_id):
+            if parked and not self._works_in_background(session_id):
                 await self._close(session_id)
         except Exception as error:  # noqa: BLE001 - it is reported, and the other sessions continue
             self._again.discard(session_id)  # otherwise the session would fail again at once
@@ -380,12 +380,12 @@ class SessionManager:
                 await self._close(session_id)
 
     def _is_busy(self, session_id: str) -> bool:
-        """Return whether closing the session would end work in it: its own run, or background delegates."""
-        return session_id in self._driving or self._has_delegates(session_id)
+        """Return whether closing the session would end work in it: its own run, or background delegates or processes."""
+        return session_id in self._driving or self._works_in_background(session_id)
 
-    def _has_delegates(self, session_id: str) -> bool:
+    def _works_in_background(self, session_id: str) -> bool:
         session = self._open.get(session_id)
-        return session is not None and bool(session.delegates.at_work)
+        return session is not None and session.works_in_background
 
     async def _close(self, session_id: str) -> None:
         self._used.pop(session_id, None)

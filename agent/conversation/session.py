@@ -172,6 +172,10 @@ class Session(SessionCore):
         """Begin no more runs, as after ``stop``; the current run continues to its end."""
         self._driver.is_stopped = True
 
+    def begin_again(self) -> None:
+        """Begin runs again after ``begin_nothing``."""
+        self._driver.is_stopped = False
+
     async def waits_for_answers(self) -> bool:
         """Return True if the current run waits for an answer: it is parked, or one of its calls is suspended."""
         return await self._driver.waits()

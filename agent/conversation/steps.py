@@ -17,7 +17,7 @@ from agent.conversation.partial import INTERRUPTED, PartialReply
 from agent.conversation.progress import check_progress
 from agent.conversation.room import ContextRoom
 from agent.conversation.state import CallState, RunState
-from agent.conversation.transcript import OURS, Record, begun_since, results_record, source_of, turn_record, user_record
+from agent.conversation.transcript import DELEGATE, OURS, Record, begun_since, results_record, source_of, turn_record, user_record
 from agent.delegates import CHARGED
 from agent.events import Emit, ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.model_choice.list_prices import estimate_source, list_prices
@@ -163,7 +163,7 @@ class Steps:
         ]
         taken = [item.id for item in steering]
         for item in steering:
-            if source_of(item):
+            if source_of(item) == DELEGATE:
                 from agent.delegates.budget import charge
 
                 state = charge(state, item.options)

@@ -21,6 +21,8 @@ from tools.dispatch.json_results import as_json, failed, images_of
 
 Record = dict[str, Any]
 DELEGATE, OURS = "delegate", "toolcrib"
+NOTICE = "process"
+"""Option of an inbox message that is a notice about background processes."""
 """Sources of messages that no user wrote: the answer of a background delegate, and toolcrib itself."""
 _PAGE = 64
 """Number of records in one read."""
@@ -47,8 +49,8 @@ def user_record(
 
 
 def source_of(item: InboxItem) -> str:
-    """Return the source of an inbox message: "" for a user's."""
-    return DELEGATE if DELEGATE in item.options else ""
+    """Return the source of an inbox message: "" for a user's, ``OURS`` for a notice about background processes."""
+    return DELEGATE if DELEGATE in item.options else OURS if NOTICE in item.options else ""
 
 
 def is_persons(record: Mapping[str, Any]) -> bool:

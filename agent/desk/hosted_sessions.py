@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent.conversation.answers import topic_of
 from agent.conversation.manager import SessionManager
 from agent.conversation.state import RunState, run_id_of
+from agent.conversation.transcript import source_of
 from agent.conversation.waiting import has_work
 from toolcrib.contract.context import Principal
 from toolcrib.contract.types import Answer
@@ -118,7 +119,7 @@ class HostedSessions(SessionManager):
 
     async def waiting_of_others(self, session_id: str, user: str) -> list[InboxItem]:
         """Return the waiting messages of users other than ``user``. Raises StoreFailed."""
-        waiting = [one for one in await self._store.inbox.waiting(session_id) if "delegate" not in one.options]
+        waiting = [one for one in await self._store.inbox.waiting(session_id) if not source_of(one)]
         return [one for one in waiting if Principal.from_json(one.principal).person != user]
 
     async def end(self, session_id: str) -> None:
@@ -201,7 +202,7 @@ class HostedSessions(SessionManager):
         for session_id in list(self._open):
             if not self._is_busy(session_id):
                 await self._renewed(session_id)
-            elif (session := self._open.get(session_id)) is not None and not self._has_delegates(session_id):
+            elif (session := self._open.get(session_id)) is not None and not session.works_in_background:
                 session.begin_nothing()
 
     @property
@@ -230,6 +231,9 @@ class HostedSessions(SessionManager):
 
     async def _drive(self, session_id: str) -> None:
         await super()._drive(session_id)
+        session = self._open.get(session_id)
+        if session_id in self._stale and not self._draining and session is not None and session.works_in_background:
+            session.begin_again()  # a process that its last run started may run for months
         if session_id in self._ending and not self._closing:
             await self._end(session_id)
         if session_id in self._stale and not self._is_busy(session_id) and not self._closing:

@@ -19,8 +19,10 @@ class SpawnedProcess(Protocol):
         """Return what it has printed from byte ``begin`` on, on both streams, without the bytes that its log no longer has."""
         ...
 
-    async def wait(self, timeout: float | None = None) -> int | None:
-        """Wait for its end. Return its exit code, 128 + N for signal N; None after ``timeout`` seconds, or if the code was lost."""
+    async def wait(self, *, within: float | None = None) -> int | None:
+        """Wait for its end, at most ``within`` seconds. Return its exit code, 128 + N for signal N; None if it still runs, or if
+        the code was lost.
+        """
         ...
 
     async def write(self, text: str) -> None:

@@ -135,6 +135,4 @@ class SchedulesJob:
     replaces: str = ""
 
 
-Effect: TypeAlias = (
-    RunsCommand | WritesInput | UsesProcess | ReadsFile | WritesFile | DeletesFile | SchedulesJob | SendsMessage
-)
+Effect: TypeAlias = RunsCommand | WritesInput | UsesProcess | ReadsFile | WritesFile | DeletesFile | SchedulesJob | SendsMessage

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.artifacts import ArtifactStore
     from toolcrib.contract.background import SpawnedProcess
     from tools.processes.table import ProcessTable
+    from tools.processes.watching import Tell
 
 _log = logging.getLogger(__name__)
 
@@ -135,6 +136,8 @@ class CallScope:
     """Store of results that are too large; None for files in the spill folder, which live as long as the scope."""
     profile: str = ""
     """Name of the configuration's profile: the owner of the state of scope ``profile``."""
+    tell_processes: Tell | None = None
+    """Reports events of the session's background processes to its model; None reports none."""
     dispatcher: CallRunner | None = None
     """Runs this session's calls that come through a synchronous interface; None for the interface's own dispatcher."""
     keep_spill: bool = False
@@ -196,8 +199,13 @@ class CallScope:
                 from tools.processes.table import LOG_BYTES, ProcessTable
 
                 kept = self.settings.get("terminal.log_mb")
-                size = LOG_BYTES if kept is None else int(kept) << 20
-                self._processes = ProcessTable(environment, self.identity.session_id, log_bytes=size)
+                self._processes = ProcessTable(
+                    environment,
+                    self.identity.session_id,
+                    principal=self.identity.principal.key,
+                    log_bytes=LOG_BYTES if kept is None else int(kept) << 20,
+                    tell=self.tell_processes,
+                )
             return self._processes
 
     @property

@@ -33,7 +33,7 @@ class Helper:
 
     async def run(self, script: str) -> bytes:
         """Return the output of a script. Raises EnvironmentFailed, also if the script ends with another status than 0."""
-        while not self._lock.acquire(blocking=False):  # the caller before may be in another event loop
+        while not self._lock.acquire(blocking=False):  # noqa: ASYNC110 - the caller before may be in another event loop
             await asyncio.sleep(0.001)
         self.has_run = True
         try:

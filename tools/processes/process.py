@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass, replace
 from tools.processes.scripts import MEMBER, PART, SESSION
 
+_TICKS, _PAGE = 100, 4096
+"""Clock ticks of a second and bytes of a page, as Linux reports them on nearly all machines."""
 LOST = "lost"
 """State of a process that has ended although nothing recorded its exit code."""
 
@@ -18,7 +20,8 @@ class Process:
     in the environment's own numbers.
 
     ``writes``: it or a descendant may still print something. ``reads``: its input is open. ``full``: the disk was full, so that
-    later output was lost. ``parts`` are the files of its log: the number of bytes printed before each, and its size. ``ended_at`` is in Unix seconds.
+    later output was lost. ``parts`` are the files of its log: the number of bytes printed before each, and its size.
+    ``ended_at`` is in Unix seconds.
     """
 
     name: str
@@ -48,7 +51,7 @@ class Process:
         return self.printed - sum(size for _, size in self.parts)
 
     def pieces(self, begin: int, end: int) -> Sequence[tuple[int, int, int]]:
-        """Return the pieces of the log from byte ``begin`` to ``end``: the part, the first byte in it, and the number of bytes."""
+        """Return where the bytes from ``begin`` to ``end`` are: the part, the first byte in it, and the number of bytes."""
         found = []
         for before, size in self.parts:
             first, last = max(begin, before), min(end, before + size)
@@ -78,26 +81,21 @@ def parse(said: bytes) -> dict[str, Process]:
                 parts.setdefault(name, []).append((int(begin), int(words[1])))
         except (ValueError, IndexError):
             continue
-    return {name: _with(one, sorted(parts.get(name, []))) for name, one in found.items()}
-
-
-def _with(process: Process, parts: list[tuple[int, int]]) -> Process:
-    from toolcrib.contract.dataclass import replace
-
-    return replace(process, parts=parts)
+    return {name: replace(one, parts=sorted(parts.get(name, []))) for name, one in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What the processes of a tree use: processor time in clock ticks, memory in pages."""
+    """What the processes of a tree use: processor time in ``seconds``, resident memory in ``bytes``."""
 
     pids: Sequence[int]
-    ticks: int
-    pages: int
+    seconds: float
+    bytes: int
 
 
 def use_in(said: bytes) -> Use:
     """Return what the output of ``members`` shows."""
     rows = [line.split() for line in said.decode(errors="replace").splitlines() if line.startswith(f"{MEMBER} ")]
     pids = [int(row[1]) for row in rows]
-    return Use(pids, sum(int(row[2]) + int(row[3]) for row in rows), sum(int(row[4]) for row in rows))
+    ticks, pages = sum(int(row[2]) + int(row[3]) for row in rows), sum(int(row[4]) for row in rows)
+    return Use(pids, ticks / _TICKS, pages * _PAGE)

@@ -70,6 +70,7 @@ run() {
     exec setsid env -i "@MARK@=$mark" bash --noprofile --norc -c '@RUN@' bash "$cwd" "$command" <"$in" 2>&1
   )
   printf '%s %s\n' "$?" "$(date +%s)" >status
+  [ "$in" = /dev/null ] || { IFS= read -r h <holder && kill "$h"; rm -f in holder; }
 }
 run | keep_log
 """

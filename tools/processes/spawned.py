@@ -28,8 +28,8 @@ class TableProcess:
         one = await self._table.one(self.name)
         return await self._table.read(one, begin, one.printed)
 
-    async def wait(self, timeout: float | None = None) -> int | None:
-        give_up = None if timeout is None else time.monotonic() + timeout
+    async def wait(self, *, within: float | None = None) -> int | None:
+        give_up = None if within is None else time.monotonic() + within
         while (one := await self._table.one(self.name)).runs:
             if give_up is not None and time.monotonic() >= give_up:
                 return None

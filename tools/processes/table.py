@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 import re
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 
 from toolcrib.contract.effects import ShellState
 from toolcrib.contract.environment import Environment, ExecRequest
-from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, NotFound
+from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, InvalidArguments, NotFound
 from tools.environments.shell.driver import quote
 from tools.processes import ports, scripts
 from tools.processes.helper import Helper, HelperRefused
 from tools.processes.process import Process, Use, parse, use_in
+from tools.processes.watching import TableWatch, Tell
 
 LOG_BYTES = 64 << 20
 """Bytes of a process's log that are kept if nothing else is configured."""
@@ -24,18 +26,49 @@ _LOOK = 0.05
 _CLOSED_INPUT = 3
 _NO_ANSWER = 124
 """Exit codes of ``feed``: the input is closed; the process did not read within the time limit."""
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
-"""Pattern of a process's name."""
+
+
+_tables: weakref.WeakSet[ProcessTable] = weakref.WeakSet()
+
+
+def running_of(principal: str) -> int:
+    """Return how many background processes of a principal run in this process's sessions, as far as their tables know."""
+    return sum(len(table.names) for table in list(_tables) if table.principal == principal)
+
+
+class Input:
+    """What was written to a process. ``shell``: the state of the session's shell when the process started."""
+
+    def __init__(self, shell: ShellState | None) -> None:
+        self.shell = shell
+        self.written = ""
 
 
 class ProcessTable:
     """The processes of one session. Not bound to an event loop. Methods raise EnvironmentFailed if the environment is lost.
 
-    ``session`` names the session's folder in the environment. ``log_bytes`` limits each log.
+    ``session`` names the session's folder in the environment, ``principal`` the owner of the session. ``log_bytes`` limits each
+    log. ``tell`` reports events that a caller of ``start`` asked for.
     """
 
-    def __init__(self, environment: Environment, session: str, *, log_bytes: int = LOG_BYTES) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        session: str,
+        *,
+        principal: str = "",
+        log_bytes: int = LOG_BYTES,
+        tell: Tell | None = None,
+    ) -> None:
         self.environment = environment
+        self.principal = principal
+        _tables.add(self)
+        self._watch = TableWatch(self, tell)
+        self._held = contextlib.ExitStack()
+        self.inputs: dict[str, Input] = {}
+        """What was written to the processes that this table started with open input, by name."""
+        self.read_to: dict[str, int] = {}
+        """Number of bytes that the model has read of each process's output."""
         self.session = re.sub("[^A-Za-z0-9_-]", "_", session)
         self._log_bytes = log_bytes
         self._helper = Helper(environment, f"enter {quote(self.session)}")
@@ -48,21 +81,38 @@ class ProcessTable:
 
     # -- start and end ---------------------------------------------------------------------------------------------
 
-    async def start(self, name: str, command: str, cwd: str, *, reads: bool = False) -> Process:
+    async def start(
+        self,
+        name: str,
+        command: str,
+        cwd: str,
+        *,
+        reads: bool = False,
+        end: bool = False,
+        patterns: Sequence[str] = (),
+    ) -> Process:
         """Start a process with the folder ``cwd`` and the variables, functions and aliases of the session's shell.
 
-        ``reads``: its input stays open. Raises ExecutionFailed if the name is taken or nothing could be started.
+        ``reads``: its input stays open. ``end`` and ``patterns``: report its end, and lines that match. Raises ExecutionFailed
+        if the name is taken or nothing could be started.
         """
         folder = await self._entered()
         state = await self._current_state(folder)
         words = [name, str(self._log_bytes), "1" if reads else "0", state, f"{folder}/{name}", cwd, command]
         try:
             said = await self._helper.run(f"start {' '.join(map(quote, words))}")
-            pid, start = map(int, said.split())
-        except (HelperRefused, ValueError) as error:
-            raise ExecutionFailed(f"the process {name} was not started: {error or 'setsid is missing there'}") from error
+            pid, start = map(int, said.split())  # "start" fails if it prints nothing
+        except HelperRefused as error:
+            raise ExecutionFailed(f"the process {name} was not started: {error}") from error
         self.names.add(name)
+        self._watch.add(name, end=end, patterns=patterns)
+        if reads:
+            self.inputs[name] = Input(await self.environment.shell_state())
         return Process(name, pid, start, runs=True, reads=reads)
+
+    def hold(self, context: contextlib.AbstractContextManager[object]) -> None:
+        """Enter a context, and leave it when the session ends."""
+        self._held.enter_context(context)
 
     async def free_name(self, name: str) -> str:
         """Return ``name``, or the first free one of ``name-2``, ``name-3`` and so on."""
@@ -121,7 +171,10 @@ class ProcessTable:
     async def remove(self, name: str) -> None:
         """Delete what is kept of a process that has ended."""
         await self._helper.run(f"shut {quote(name)}; forget {quote(name)}")
+        self._watch.forget(name)
         self.names.discard(name)
+        self.inputs.pop(name, None)
+        self.read_to.pop(name, None)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -142,11 +195,22 @@ class ProcessTable:
 
     async def read(self, process: Process, begin: int, end: int) -> bytes:
         """Return the bytes from ``begin`` to ``end`` of what a process printed, without those that the log no longer has."""
-        said = b""
-        for part, skip, count in process.pieces(begin, end):
-            path = quote(f"{process.name}/log/{part:012d}")
-            said += await self._helper.run(f"tail -c +{skip + 1} -- {path} | head -c {count}")
-        return said
+        script = _piece_script(process, begin, end)
+        return await self._helper.run(script) if script else b""
+
+    async def grep(self, process: Process, begin: int, patterns: Sequence[str], most: int) -> Sequence[str]:
+        """Return at most ``most`` lines, printed after byte ``begin``, that match an extended regular expression (POSIX).
+
+        Raises InvalidArguments for a pattern that is none.
+        """
+        script = _piece_script(process, begin, process.printed) or ":"
+        given = " ".join(f"-e {quote(pattern)}" for pattern in patterns)
+        # Not searched in this process, where a hostile pattern would stop all other work.
+        try:
+            said = await self._helper.run(f"{{ {script}; }} | timeout 10 grep -a -E -m {most} {given} || [ $? = 1 ]")
+        except HelperRefused as error:
+            raise InvalidArguments(f"the pattern can't be searched for: {error}") from error
+        return said.decode(errors="replace").splitlines()
 
     async def use(self, name: str) -> Use:
         """Return the numbers of a process and its descendants, and what they use."""
@@ -154,13 +218,18 @@ class ProcessTable:
 
     async def ports(self, name: str) -> Sequence[int]:
         """Return the TCP ports that a process and its descendants listen on."""
-        pids = (await self.use(name)).pids
+        return await self.ports_of((await self.use(name)).pids)
+
+    async def ports_of(self, pids: Sequence[int]) -> Sequence[int]:
+        """Return the TCP ports that these processes listen on."""
         return ports.listening(await self._helper.run(ports.script(pids))) if pids else ()
 
     # -- input -------------------------------------------------------------------------------------------------------
 
     async def write(self, name: str, text: str) -> None:
         """Write to the input of a process. Raises ExecutionFailed if it is closed, or if the process does not read."""
+        if name in self.inputs:  # also if it fails, because a part may have been read
+            self.inputs[name].written += text
         try:
             await self._helper.run(f"feed {quote(name)} {quote(text)}")
         except HelperRefused as error:
@@ -178,10 +247,12 @@ class ProcessTable:
 
     async def release(self) -> None:
         """End the helper. The processes go on."""
+        self._watch.close()
         await self._helper.close()
 
     async def close(self) -> None:
         """End all processes of the session and delete their folder."""
+        self._watch.close()
         try:
             if self._helper.has_run:
                 for name in list((await self.look()).keys()):
@@ -189,4 +260,14 @@ class ProcessTable:
                         await self.end(name)
                 await self._helper.run('cd .. && forget "$OLDPWD"')
         finally:
+            self._held.close()
             await self._helper.close()
+
+
+def _piece_script(process: Process, begin: int, end: int) -> str:
+    """Return a script that prints a part of a process's log."""
+    lines = []
+    for part, skip, count in process.pieces(begin, end):
+        path = quote(f"{process.name}/log/{part:012d}")
+        lines.append(f"tail -c +{skip + 1} -- {path} | head -c {count}")
+    return "; ".join(lines)

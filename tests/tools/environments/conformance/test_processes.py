@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ def session() -> str:
 
 
 @pytest.fixture
-def tables(env: Environment, session: str) -> Callable[[], "AsyncIterator[ProcessTable]"]:
+def tables(env: Environment, session: str) -> Callable[[], AsyncIterator[ProcessTable]]:
     @asynccontextmanager
     async def tables() -> AsyncIterator[ProcessTable]:
         table = ProcessTable(env, session, log_bytes=KEPT)
@@ -68,7 +69,8 @@ def test_it_has_the_state_of_the_shell_and_keeps_its_exit_code(env, tables, fold
 def test_a_server_is_known_by_its_port_and_ended_with_its_descendants(env, tables, folder) -> None:
     async def go() -> None:
         async with tables() as table:
-            server = "python3 -u -c 'import socket,time; s=socket.create_server((\"127.0.0.1\", 0)); print(s.getsockname()[1]); time.sleep(600)'"
+            code = 'import socket, time; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1]); time.sleep(600)'
+            server = f"python3 -u -c {shlex.quote(code)}"
             await table.start("server", f"{server} & wait", str(folder))
             await soon(lambda: table.ports("server"))
             one = await table.one("server")
@@ -84,12 +86,12 @@ def test_a_server_is_known_by_its_port_and_ended_with_its_descendants(env, table
 def test_lines_reach_its_input_until_that_is_closed(env, tables, folder) -> None:
     async def go() -> None:
         async with tables() as table:
-            await table.start("reader", "while read -r line; do echo \"<$line>\"; done; echo over", str(folder), reads=True)
-            await table.write("reader", "it's a \"line\"\n")
+            await table.start("reader", 'while read -r line; do echo "<$line>"; done; echo over', str(folder), reads=True)
+            await table.write("reader", 'it\'s a "line"\n')
             await until(table, "reader", lambda one: one.printed)
             await table.close_input("reader")
             one = await until(table, "reader", lambda one: not one.writes)
-            assert await printed(table, one) == b"<it's a \"line\">\nover\n"
+            assert await printed(table, one) == b'<it\'s a "line">\nover\n'
             with pytest.raises(ExecutionFailed, match="input of reader is closed"):
                 await table.write("reader", "more\n")
 

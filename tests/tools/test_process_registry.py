@@ -1,0 +1,266 @@
+"""``terminal`` in the background, and ``process``, as a model calls them: through the dispatcher, on this machine (003-30)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tools.process_registry as process_registry
+import tools.terminal_tool as terminal_tool
+from toolcrib import RunIdentity, RunsCommand, ToolCall, UsesProcess, WritesInput, hookimpl, registry
+from tools.dispatch.hooks import new_manager
+from tools.dispatch.pipeline import Dispatcher
+from tools.dispatch.scope import CallScope
+from tools.environments import open_environment
+
+SERVER = 'python3 -u -c \'import socket, time; s = socket.create_server(("127.0.0.1", 0)); print("up"); time.sleep(600)\''
+
+
+class Gate:
+    """A stand-in for the approval gate, which allows every call and records its effects."""
+
+    def __init__(self) -> None:
+        self.effects: list[Any] = []
+        self.before: Callable[[], object] = lambda: None
+
+    @hookimpl
+    def tool_gate(self, call: ToolCall, ctx: Any) -> None:
+        self.effects = list(ctx.effects)
+        self.before()
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def told() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def scope(tmp_path: Path, told: list[Any], request: pytest.FixtureRequest) -> Iterator[CallScope]:
+    async def tell(events: Any, left_out: int) -> None:
+        told.extend(events)
+
+    scope = CallScope(
+        identity=RunIdentity(f"s-{tmp_path.name}", user=tmp_path.name),
+        open_environment=lambda: open_environment("local", cwd=str(tmp_path.resolve())),
+        tell_processes=tell,
+        settings=getattr(request, "param", {}),
+    )
+    yield scope
+    asyncio.run(scope.close())
+
+
+@pytest.fixture
+def call(gate: Gate, scope: CallScope) -> Callable[..., Any]:
+    """Return a function that calls a tool, and returns its data, or the message of its error."""
+    manager = new_manager()
+    manager.register(gate, name="approval")
+    dispatcher = Dispatcher(registry, manager)
+
+    def call(tool: str, /, **args: Any) -> Any:
+        result = dispatcher.call_sync(ToolCall(ToolCall.new_id(), tool, args), scope).result
+        return result.data if result.is_success else str(result.message)
+
+    return call
+
+
+@pytest.fixture
+def begin(call: Callable[..., Any]) -> Callable[..., str]:
+    """Return a function that starts a background process, and returns its name."""
+
+    def begin(command: str, **args: Any) -> str:
+        data = call("terminal", command=command, background=True, **args)
+        assert isinstance(data, dict), data
+        return str(data["process"])
+
+    return begin
+
+
+@pytest.fixture
+def use(call: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda action, name="", **args: call("process", action=action, **({"name": name} if name else {}), **args)
+
+
+def test_both_are_registered_in_one_toolset() -> None:
+    assert [registry.get(name).module for name in ("process", "terminal")] == [process_registry.__name__, terminal_tool.__name__]
+    assert registry.get("process").toolset == registry.get("terminal").toolset
+
+
+# -- starting --------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_judged_as_a_command_that_goes_on(call, gate, tmp_path) -> None:
+    data = call("terminal", command="sleep 300", background=True)
+    assert gate.effects == [RunsCommand("sleep 300", str(tmp_path.resolve()), gate.effects[0].shell, background=True)]
+    assert data["process"] == "sleep"
+    assert data["where"] == "local"
+    assert Path(f"/proc/{data['pid']}").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("npm run dev", "npm"),
+        ("cd x && FOO=1 ./serve.sh", "x"),
+        ("exec /usr/bin/python3 -m http.server", "python3"),
+        ("[ -e x ]", "x"),
+    ],
+)
+def test_without_a_name_it_is_called_by_its_program(begin, command, name) -> None:
+    assert begin(command) == name
+    assert begin(command) == f"{name}-2"
+
+
+def test_a_taken_name_is_refused(begin, call) -> None:
+    begin("sleep 300", name="dev")
+    assert "dev was not started" in call("terminal", command="true", background=True, name="dev")
+
+
+@pytest.mark.parametrize("scope", [{"terminal.processes": 2}], indirect=True)
+def test_a_user_may_run_so_many(begin, call, use) -> None:
+    begin("sleep 300", name="a")
+    begin("true", name="b")
+    use("wait", "b")
+    begin("sleep 300", name="c")
+    assert "2 background processes run already (terminal.processes)" in call("terminal", command="true", background=True)
+
+
+@pytest.mark.parametrize("given", [{"name": "x"}, {"input": True}, {"notify": ["exit"]}])
+def test_what_is_for_the_background_only_is_refused_in_the_foreground(call, given) -> None:
+    assert f"{next(iter(given))}: only for a background process" in call("terminal", command="true", **given)
+
+
+# -- looking ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_is_waited_for_by_its_port_and_shown_with_what_it_uses(begin, use) -> None:
+    begin(SERVER, name="dev")
+    data = use("wait", "dev", pattern="^up$")
+    assert (data["came"], data["state"], data["output"]) == ("pattern", "running", "up\n")
+    (row,) = use("list")["processes"]
+    assert use("wait", "dev", port=row["ports"][0])["came"] == "port"
+    assert row["process"] == "dev"
+    assert row["command"] == SERVER
+    assert row["memory_mb"] > 1
+
+
+def test_a_poll_has_what_is_new(begin, use) -> None:
+    begin("echo one; read line; echo two; exit 5", name="x", input=True)
+    assert use("wait", "x", quiet=0.2)["output"] == "one\n"
+    assert use("poll", "x")["output"] == ""
+    use("write", "x", text="go")
+    data = use("wait", "x")
+    assert (data["came"], data["output"], data["exit_code"], data["state"]) == ("exit", "two\n", 5, "exited")
+
+
+def test_a_log_is_read_by_pages_and_searched(begin, use) -> None:
+    begin("seq 1 1000", name="x")
+    use("wait", "x")
+    assert use("log", "x", lines=2)["output"] == "999\n1000\n"
+    page = use("log", "x", **{"from": 0, "lines": 2})
+    assert (page["output"], page["next"]) == ("1\n2\n", 4)
+    assert use("log", "x", **{"from": page["next"], "lines": 1})["output"] == "3\n"
+    assert use("log", "x", **{"from": -5})["output"] == "1000\n"
+    assert use("log", "x", grep="^99.$")["output"].split() == [str(number) for number in range(990, 1000)]
+    assert "can't be searched for" in use("log", "x", grep="(")
+
+
+def test_waiting_ends_at_its_time_limit(begin, use) -> None:
+    begin("sleep 300", name="x")
+    began = time.monotonic()
+    assert use("wait", "x", timeout=0.2)["came"] == "timeout"
+    assert time.monotonic() - began < 60
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones(begin, use) -> None:
+    assert "there is no background process 'x' (there are: none)" in use("poll", "x")
+    begin("true", name="y")
+    assert "(there are: y)" in use("poll", "x")
+
+
+# -- changing --------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_judged_with_what_was_written_before(begin, use, gate, tmp_path) -> None:
+    begin("cat", name="x", input=True)
+    use("write", "x", text="one")
+    use("write", "x", text="two\n")
+    (effect,) = gate.effects
+    assert isinstance(effect, WritesInput)
+    assert (effect.process, effect.text, effect.command, effect.before) == ("x", "two\n", "cat", "one\n")
+    assert effect.cwd == str(tmp_path.resolve())
+    use("close_input", "x")
+    assert gate.effects == [UsesProcess("x", "closes its input")]
+    assert use("wait", "x")["output"] == "one\ntwo\n"
+    assert "the input of x is closed" in use("write", "x", text="three")
+
+
+def test_text_that_another_call_overtook_is_not_written(begin, use, gate, scope) -> None:
+    begin("cat", name="x", input=True)
+    gate.before = lambda: setattr(scope.processes.inputs["x"], "written", "other\n")
+    assert "another call wrote" in use("write", "x", text="one")
+
+
+def test_a_signal_ends_it_with_what_it_started(begin, use, gate) -> None:
+    begin("sleep 300 & setsid sleep 300 & wait", name="x")
+    use("wait", "x", quiet=0.3)
+    assert len(use("signal", "x", signal="TERM")["signalled"]) == 3
+    assert gate.effects == [UsesProcess("x", "sends it TERM")]
+    assert use("wait", "x")["exit_code"] == 143
+
+
+def test_a_removed_process_is_forgotten(begin, use, scope) -> None:
+    begin("sleep 300", name="x")
+    use("remove", "x")
+    assert use("list")["processes"] == []
+    assert scope.state["processes"] == {}
+    begin("true", name="x")
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ({"action": "poll"}, "name: poll needs the name"),
+        ({"action": "write", "name": "x"}, "text: write needs it"),
+        ({"action": "poll", "name": "x", "lines": 3}, "lines: belongs to action log"),
+        ({"action": "write", "name": "x", "text": "a\0b"}, "NUL"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(call, args, why) -> None:
+    assert why in call("process", **args)
+
+
+# -- notices ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_end_and_awaited_lines_are_reported(begin, told) -> None:
+    begin("echo nothing; echo 'error: it broke'; sleep 0.1; exit 2", name="build", notify=["exit", "^error"])
+    give_up = time.monotonic() + 60
+    while len(told) < 2 and time.monotonic() < give_up:
+        time.sleep(0.05)
+    assert [(one.process, one.line) for one in told] == [("build", "error: it broke"), ("build", "")]
+    assert told[1].what == "ended with exit code 2"
+
+
+def test_nothing_is_reported_that_nobody_asked_for(begin, use, told) -> None:
+    begin("echo error; exit 2", name="build")
+    use("wait", "build")
+    time.sleep(2.5)
+    assert told == []
+
+
+def test_its_records_name_the_command(begin, scope, tmp_path) -> None:
+    begin("sleep 300", name="x", input=True)
+    record = scope.state["processes"]["x"]
+    assert (record["command"], record["cwd"], record["input"]) == ("sleep 300", str(tmp_path.resolve()), True)
+    assert re.fullmatch(r"\d+\.\d+", str(record["at"]))

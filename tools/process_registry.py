@@ -1,0 +1,280 @@
+"""``process``: look after the background processes that ``terminal`` started (003-30)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.display import ToolDisplay
+from toolcrib.contract.effects import Effect, UsesProcess, WritesInput
+from toolcrib.contract.environment import Captured
+from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, InvalidArguments
+from toolcrib.contract.types import ToolOutput, ToolResult, ToolStatus
+from tools.availability import needs_binary
+from tools.output_text import readable
+from tools.processes.arguments import NAME, TOOL
+from tools.processes.process import Process
+from tools.processes.records import PROCESSES, recorded, removed
+from tools.processes.starting import table_of
+from tools.processes.table import ProcessTable
+from tools.processes.waiting import MAX_WAIT, Until, wait_until
+from tools.registry import registry
+
+KEEP = 16_000
+"""Bytes of output that one call returns at most."""
+_LINES = 200
+_SIGNALS = ("INT", "TERM", "KILL", "HUP", "QUIT", "USR1", "USR2", "STOP", "CONT")
+
+SCHEMA: Mapping[str, Any] = {
+    "description": (
+        "Look after background processes that terminal started. poll: its state and what it printed since the last poll or wait. "
+        "log: a page of its output. wait: for its end, or for one of pattern, port, quiet. write: lines to its input. "
+        "signal: TERM ends it with all that it started. remove: end it and delete its log."
+    ),
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "action": {"enum": ["list", "poll", "log", "wait", "write", "close_input", "signal", "remove"]},
+            "name": {"type": "string", "pattern": f"^{NAME}$"},
+            "from": {"type": "integer", "description": "log: first byte; negative: from the end."},
+            "lines": {"type": "integer", "minimum": 1, "maximum": 2000, "description": f"log: at most, usually {_LINES}."},
+            "grep": {"type": "string", "minLength": 1, "maxLength": 200, "description": "log: only lines that match (grep -E)."},
+            "pattern": {"type": "string", "minLength": 1, "maxLength": 200, "description": "wait: for a line (grep -E)."},
+            "port": {"type": "integer", "minimum": 1, "maximum": 65535, "description": "wait: until it listens there."},
+            "quiet": {"type": "number", "minimum": 0.1, "maximum": 60, "description": "wait: seconds without output."},
+            "timeout": {"type": "number", "minimum": 0.1, "maximum": MAX_WAIT, "description": "wait: seconds, usually 60."},
+            "text": {"type": "string", "minLength": 1, "maxLength": 20000, "description": "write: whole lines."},
+            "signal": {"enum": list(_SIGNALS)},
+        },
+        "required": ["action"],
+        "additionalProperties": False,
+    },
+}
+
+_NEEDS: Mapping[str, Sequence[str]] = {"write": ("text",), "signal": ("signal",)}
+_ONLY: Mapping[str, str] = {
+    **dict.fromkeys(("from", "lines", "grep"), "log"),
+    **dict.fromkeys(("pattern", "port", "quiet", "timeout"), "wait"),
+    "text": "write",
+    "signal": "signal",
+}
+_CHANGES = {"close_input": "closes its input", "remove": "ends it and deletes its log"}
+
+
+def validate(args: Mapping[str, Any]) -> None:
+    """Check what JSON Schema cannot express. Raises InvalidArguments."""
+    action = args["action"]
+    if action != "list" and not args.get("name"):
+        raise InvalidArguments(f"name: {action} needs the name of a process; action list shows them")
+    for key in _NEEDS.get(action, ()):
+        if args.get(key) is None:
+            raise InvalidArguments(f"{key}: {action} needs it")
+    for key, only in _ONLY.items():
+        if args.get(key) is not None and only != action:
+            raise InvalidArguments(f"{key}: belongs to action {only}, not {action}")
+    text = args.get("text") or ""
+    if "\0" in text or (not text.isprintable() and any(0xD800 <= ord(char) < 0xE000 for char in text)):
+        raise InvalidArguments("text: contains a NUL character or half a surrogate pair, which can't be sent")
+
+
+def effects(args: Mapping[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
+    """Return what a call does to a process. Raises EnvironmentFailed."""
+    action, name = args["action"], str(args.get("name") or "")
+    if action == "signal":
+        return [UsesProcess(name, f"sends it {args['signal']}")]
+    if action != "write":
+        return [UsesProcess(name, _CHANGES.get(action, ""))]
+    record = recorded(ctx.snapshot, name)
+    given = table_of(ctx).inputs.get(name)
+    shell, before = (None, None) if given is None else (given.shell, given.written)
+    command, cwd = str(record.get("command", "")), str(record.get("cwd", ""))
+    return [WritesInput(name, _lines_of(args), command, cwd, shell, before)]
+
+
+def _lines_of(args: Mapping[str, Any]) -> str:
+    """Return the text to write. It ends with a line feed, so that no line is completed by a later call."""
+    text = str(args["text"])
+    return text if text.endswith("\n") else f"{text}\n"
+
+
+async def process(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult | ToolOutput:
+    """Do what the call asks for. Raises NotFound for an unknown name, and ExecutionFailed."""
+    try:
+        return await _DOES[args["action"]](table_of(ctx), args, ctx)
+    except EnvironmentFailed as error:
+        raise ExecutionFailed(str(error)) from error
+
+
+# -- looking -------------------------------------------------------------------------------------------------------------
+
+
+async def _list(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    found = await table.look()
+    rows = [{**_about(one, ctx), **await _in_use(table, one)} for one in found.values()]
+    return _result(ctx, {"processes": rows, "where": table.environment.identity})
+
+
+async def _poll(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    one = await table.one(args["name"])
+    return _result(ctx, {**_about(one, ctx), **await _news(table, one)})
+
+
+async def _wait(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    until = Until(args.get("pattern"), args.get("port"), args.get("quiet"), float(args.get("timeout") or 60.0))
+    came, one = await wait_until(table, args["name"], until, lambda: ctx.cancelled)
+    return _result(ctx, {"came": came, **_about(one, ctx), **await _in_use(table, one), **await _news(table, one)})
+
+
+async def _log(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    one = await table.one(args["name"])
+    most = args.get("lines") or _LINES
+    begin = args.get("from")
+    if args.get("grep"):
+        lines = await table.grep(one, max(0, begin or 0), [args["grep"]], most)
+        said = "\n".join(lines).encode()[:KEEP]
+        return _result(ctx, {**_about(one, ctx), "output": _text(said), "lines": len(lines)})
+    if begin is None:
+        begin = -KEEP
+    begin = max(0, one.printed + begin) if begin < 0 else min(begin, one.printed)
+    said = await table.read(one, begin, min(one.printed, begin + KEEP))
+    if args.get("from") is None:  # the last lines
+        said = b"".join(said.splitlines(keepends=True)[-most:])
+        begin = one.printed - len(said)
+    else:
+        said = b"".join(said.splitlines(keepends=True)[:most])
+    data = {**_about(one, ctx), "output": _text(said), "from": begin}
+    return _result(ctx, {**data, **({"next": begin + len(said)} if begin + len(said) < one.printed else {})})
+
+
+def _about(one: Process, ctx: ToolCallContext) -> dict[str, Any]:
+    """Return what is known about a process without asking for more."""
+    record = recorded(ctx.snapshot, one.name)
+    data: dict[str, Any] = {"process": one.name, "state": one.state, "printed": one.printed}
+    if one.exit_code is not None:
+        data["exit_code"] = one.exit_code
+    if one.missing:
+        data["missing"] = f"{one.missing:,} bytes between the beginning and the end are no longer kept"
+    if one.full:
+        data["full"] = "the disk was full: later output was lost"
+    if one.reads:
+        data["input"] = "open"
+    if record:
+        data |= {"command": record["command"], "cwd": record["cwd"]}
+        data["seconds"] = round((one.ended_at or time.time()) - float(record.get("at", 0.0)), 1)
+    return data
+
+
+async def _in_use(table: ProcessTable, one: Process) -> dict[str, Any]:
+    """Return the ports, the processor time and the memory of a running process."""
+    if not one.runs:
+        return {}
+    use = await table.use(one.name)
+    ports = await table.ports_of(use.pids)
+    return {
+        "pid": one.pid,
+        **({"ports": list(ports)} if ports else {}),
+        "cpu_seconds": round(use.seconds, 2),
+        "memory_mb": round(use.bytes / (1 << 20), 1),
+    }
+
+
+async def _news(table: ProcessTable, one: Process) -> dict[str, Any]:
+    """Return what a process printed since the model last read it, its end if that is too long."""
+    seen = min(table.read_to.get(one.name, 0), one.printed)
+    begin = max(seen, one.printed - KEEP)
+    said = await table.read(one, begin, one.printed)
+    table.read_to[one.name] = one.printed
+    data: dict[str, Any] = {"output": _text(said)}
+    if begin > seen:
+        data["omitted"] = f"{begin - seen:,} bytes before this; read them with action log, from {seen}"
+    return data
+
+
+def _text(said: bytes) -> str:
+    return readable(Captured(said, total=len(said)))
+
+
+# -- changing ------------------------------------------------------------------------------------------------------------
+
+
+async def _write(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    judged = ctx.effects[0] if ctx.effects else None
+    if not isinstance(judged, WritesInput) or judged.text != _lines_of(args):
+        raise ExecutionFailed("nothing was written: the text differs from the judged text")
+    given = table.inputs.get(judged.process)
+    if judged.before != (None if given is None else given.written):
+        raise ExecutionFailed("nothing was written: another call wrote to the process; call again")
+    await table.one(judged.process)
+    await table.write(judged.process, judged.text)
+    return _result(ctx, {"process": judged.process, "written": len(judged.text)})
+
+
+async def _close_input(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    await table.one(args["name"])
+    await table.close_input(args["name"])
+    return _result(ctx, {"process": args["name"], "input": "closed"})
+
+
+async def _signal(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    await table.one(args["name"])
+    pids = await table.signal(args["name"], args["signal"])
+    return _result(ctx, {"process": args["name"], "signalled": list(pids)})
+
+
+async def _remove(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolOutput:
+    await table.one(args["name"])
+    await table.end(args["name"])
+    await table.remove(args["name"])
+    return ToolOutput(_result(ctx, {"process": args["name"], "removed": True}), [removed([args["name"]])])
+
+
+def _result(ctx: ToolCallContext, data: dict[str, Any]) -> ToolResult:
+    return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data)
+
+
+_Does = Callable[[ProcessTable, Mapping[str, Any], ToolCallContext], Awaitable[ToolResult | ToolOutput]]
+_DOES: Mapping[str, _Does] = {
+    "list": _list,
+    "poll": _poll,
+    "log": _log,
+    "wait": _wait,
+    "write": _write,
+    "close_input": _close_input,
+    "signal": _signal,
+    "remove": _remove,
+}
+
+
+def _subject(args: Mapping[str, Any]) -> str:
+    return " ".join(str(args[key]).strip() for key in ("action", "name", "signal", "pattern", "port", "text") if args.get(key))
+
+
+def _polls(args: Mapping[str, Any]) -> bool:
+    return args.get("action") in ("list", "poll", "wait")
+
+
+def _outcome(data: Mapping[str, Any]) -> tuple[str, Any] | None:
+    if "state" not in data:
+        return None
+    code = data.get("exit_code")
+    return (f"{data['state']}" if code is None else f"exit code {code}", "ok" if code in (None, 0) else "bad")
+
+
+registry.register(
+    name=TOOL,
+    toolset="terminal",
+    schema=SCHEMA,
+    handler=process,
+    check_fn=needs_binary("bash"),
+    emoji="⏳",
+    kind="execute",
+    effects=effects,
+    state=(PROCESSES,),
+    validate=validate,
+    timeout=MAX_WAIT + 30,
+    max_result_chars=64_000,
+    polls=_polls,
+    display=ToolDisplay(verb="looks after", subject=_subject, below="output", outcome=_outcome),
+)

@@ -1,0 +1,57 @@
+"""Arguments of ``terminal`` that start a background process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.types import Json
+from tools.contained.outside import plain_schema, without
+
+TOOL = "process"
+"""Name of the tool that looks after background processes."""
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
+"""Pattern of a process's name."""
+EXIT = "exit"
+"""The value of ``notify`` that asks for a notice at the end; all other values are patterns."""
+_MOST = 8
+BACKGROUND: Mapping[str, Json] = MappingProxyType(
+    {
+        "background": {
+            "type": "boolean",
+            "description": "Return at once, and go on until the session ends; see the tool process.",
+        },
+        "name": {"type": "string", "pattern": f"^{NAME}$", "description": "Of the background process."},
+        "input": {"type": "boolean", "description": "Leave the background process's input open."},
+        "notify": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1, "maxLength": 200},
+            "maxItems": _MOST,
+            "description": f'Send a message when it ends ("{EXIT}"), or prints a line that matches a regex (grep -E).',
+        },
+    }
+)
+
+
+def schema_for(schema: dict[str, Json], names: frozenset[str]) -> dict[str, Json]:
+    """Return the schema of ``terminal`` for a session without a sandbox, and without ``process`` if that is not available."""
+    schema = plain_schema(schema, names)
+    return schema if TOOL in names else without(schema, *BACKGROUND)
+
+
+def check_background(args: Mapping[str, Any]) -> None:
+    """Check what JSON Schema cannot express. Raises InvalidArguments."""
+    if args.get("background") is not True:
+        given = [name for name in BACKGROUND if name != "background" and args.get(name)]
+        if given:
+            raise InvalidArguments(f"{given[0]}: only for a background process; add background: true, or leave it out")
+        return
+    if args.get("outside") is True:
+        raise InvalidArguments("outside: a background process runs in the sandbox; leave out background or outside")
+
+
+def patterns_of(args: Mapping[str, Any]) -> Sequence[str]:
+    """Return the patterns among the values of ``notify``."""
+    return [text for text in args.get("notify") or () if text != EXIT]

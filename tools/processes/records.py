@@ -1,0 +1,29 @@
+"""What a session records about its background processes, in its state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolcrib.contract.state import StateKey, StateUpdate
+
+PROCESSES = StateKey("processes", dict)
+"""The session's processes by name: ``command``, ``cwd``, ``input`` (whether it was left open), ``at`` (Unix seconds)."""
+
+
+def started(name: str, command: str, cwd: str, *, reads: bool) -> tuple[StateKey[Any], StateUpdate]:
+    """Return the state change that records a process."""
+    record = {"command": command, "cwd": cwd, "input": reads, "at": time.time()}
+    return PROCESSES, StateUpdate(lambda known: {**(known or {}), name: record})
+
+
+def removed(names: Sequence[str]) -> tuple[StateKey[Any], StateUpdate]:
+    """Return the state change that forgets processes."""
+    return PROCESSES, StateUpdate(lambda known: {name: one for name, one in (known or {}).items() if name not in names})
+
+
+def recorded(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the record of a process, {} if there is none."""
+    found = (state.get(PROCESSES.name) or {}).get(name)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,71 @@
+"""Start the background process that a call of ``terminal`` asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import RunsCommand
+from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import ToolOutput, ToolResult, ToolStatus
+from tools.contained.hosts import allowing
+from tools.processes.arguments import EXIT, patterns_of
+from tools.processes.records import started
+from tools.processes.table import ProcessTable, running_of
+
+_PROGRAM = Regex(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_BEFORE = frozenset({"exec", "sudo", "env", "cd", "time", "nice", "nohup"})
+MOST = 20
+"""Background processes that a principal may run if nothing else is configured."""
+
+
+async def start(args: Mapping[str, Any], ctx: ToolCallContext, judged: RunsCommand) -> ToolOutput:
+    """Start exactly the command that the gates judged. Raises ExecutionFailed."""
+    if judged.outside or not judged.background:
+        raise ExecutionFailed("the command was not run: outside the sandbox, commands run in the foreground only")
+    table = table_of(ctx)
+    try:
+        await _require_room(table, ctx)
+        name = args.get("name") or await table.free_name(_name_for(judged.command))
+        process = await table.start(
+            name,
+            judged.command,
+            judged.cwd,
+            reads=judged.open_input,
+            end=EXIT in (args.get("notify") or ()),
+            patterns=patterns_of(args),
+        )
+    except EnvironmentFailed as error:
+        raise ExecutionFailed(str(error)) from error
+    if judged.hosts:
+        table.hold(allowing(table.environment, judged.hosts))
+    data = {"process": name, "pid": process.pid, "where": table.environment.identity}
+    result = ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": f"started {name} in the background"})
+    return ToolOutput(result, [started(name, judged.command, judged.cwd, reads=judged.open_input)])
+
+
+def table_of(ctx: ToolCallContext) -> ProcessTable:
+    """Return the background processes of a call's session. Raises EnvironmentFailed."""
+    return cast(ProcessTable, ctx.processes)
+
+
+async def _require_room(table: ProcessTable, ctx: ToolCallContext) -> None:
+    """Raise ExecutionFailed if the session's principal has too many background processes."""
+    most = int(cast(int, ctx.settings.get("terminal.processes", MOST)))
+    if running_of(table.principal) < most:
+        return
+    await table.look()
+    if running_of(table.principal) >= most:
+        raise ExecutionFailed(
+            f"{most} background processes run already (terminal.processes): end one with the tool process, action signal"
+        )
+
+
+def _name_for(command: str) -> str:
+    """Return a name for a process: that of the first program in its command, or ``process``."""
+    words = (word.rpartition("/")[2] for word in command.split())
+    names = (word for word in words if _PROGRAM.fullmatch(word) and word not in _BEFORE)
+    return next(names, "process")[:30]
