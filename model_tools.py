@@ -44,13 +44,12 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BUILT_IN = (
-    "tools.process_registry",
     "tools.terminal_tool",
     "tools.file_tools",
     "tools.todo_tool",
     "tools.memory_tool",
     *("tools.session_search_tool", "tools.delegate_tool"),
-    *("tools.clarify_tool", "tools.send_message_tool", "tools.cronjob_tool"),
+    *("tools.clarify_tool", "tools.send_message_tool", "tools.cronjob_tool", "tools.process_registry"),
 )
 """Tool modules, imported in this order. A new one must be added here."""
 _SCOPES = 64

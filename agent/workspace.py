@@ -121,13 +121,11 @@ class Workspace:
         sandbox = self.config.sandbox
         if backend.held == "none" or (sandbox.outside == "never" and not backend.limits_hosts):
             return shown
-        from tools.contained.outside import without
-        from tools.processes.arguments import BACKGROUND, TOOL, schema_for
+        from tools.processes.arguments import sandboxed_schema, schema_for
 
-        offered = {"outside": sandbox.outside == "ask", "hosts": backend.limits_hosts, **dict.fromkeys(BACKGROUND, TOOL in names)}
-        left_out = [name for name, is_offered in offered.items() if not is_offered]
+        offered = {"outside": sandbox.outside == "ask", "hosts": backend.limits_hosts}
         full = {
-            entry.name: freeze({**entry.definition, "function": without(entry.schema, *left_out)})
+            entry.name: freeze({**entry.definition, "function": sandboxed_schema(entry.schema, names, offered)})
             for entry in self.registry.entries()
             if entry.dynamic_schema is schema_for
         }

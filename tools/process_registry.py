@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.display import ToolDisplay
@@ -14,17 +14,19 @@ from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, Invalid
 from toolcrib.contract.types import ToolOutput, ToolResult, ToolStatus
 from tools.availability import needs_binary
 from tools.output_text import readable
-from tools.processes.arguments import NAME, TOOL
+from tools.processes.arguments import NAME, TOOL, TOOLSET
 from tools.processes.process import Process
-from tools.processes.records import PROCESSES, recorded, removed
-from tools.processes.starting import table_of
-from tools.processes.table import ProcessTable
-from tools.processes.waiting import MAX_WAIT, Until, wait_until
+from tools.processes.records import PROCESSES, recorded, removed, table_of
 from tools.registry import registry
+
+if TYPE_CHECKING:
+    from tools.processes.table import ProcessTable
 
 KEEP = 16_000
 """Bytes of output that one call returns at most."""
 _LINES = 200
+MAX_WAIT = 600
+"""Seconds that one wait may last."""
 _SIGNALS = ("INT", "TERM", "KILL", "HUP", "QUIT", "USR1", "USR2", "STOP", "CONT")
 
 SCHEMA: Mapping[str, Any] = {
@@ -122,6 +124,8 @@ async def _poll(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallConte
 
 
 async def _wait(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    from tools.processes.waiting import Until, wait_until
+
     until = Until(args.get("pattern"), args.get("port"), args.get("quiet"), float(args.get("timeout") or 60.0))
     came, one = await wait_until(table, args["name"], until, lambda: ctx.cancelled)
     return _result(ctx, {"came": came, **_about(one, ctx), **await _in_use(table, one), **await _news(table, one)})
@@ -234,7 +238,7 @@ def _result(ctx: ToolCallContext, data: dict[str, Any]) -> ToolResult:
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data)
 
 
-_Does = Callable[[ProcessTable, Mapping[str, Any], ToolCallContext], Awaitable[ToolResult | ToolOutput]]
+_Does: TypeAlias = "Callable[[ProcessTable, Mapping[str, Any], ToolCallContext], Awaitable[ToolResult | ToolOutput]]"
 _DOES: Mapping[str, _Does] = {
     "list": _list,
     "poll": _poll,
@@ -264,7 +268,7 @@ def _outcome(data: Mapping[str, Any]) -> tuple[str, Any] | None:
 
 registry.register(
     name=TOOL,
-    toolset="terminal",
+    toolset=TOOLSET,
     schema=SCHEMA,
     handler=process,
     check_fn=needs_binary("bash"),

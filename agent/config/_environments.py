@@ -100,6 +100,12 @@ class TerminalConfig:
     timeout: float = setting(
         120.0, "Seconds that a command may take, if the call sets no limit.", expect=SECONDS, check=above_zero
     )
+    pass_env: tuple[str, ...] = setting(
+        (),
+        "Environment variables that commands get, besides a short safe list. Do not name secrets here: the model can print them.",
+        expect="a list of names of environment variables",
+        check=env_names,
+    )
     processes: int = setting(
         20, "Background processes that one user may run at the same time, in all sessions.", expect=COUNT, check=at_least_one
     )
@@ -108,12 +114,6 @@ class TerminalConfig:
         "MiB that are kept of a background process's output: the first and the last half. They lie in its environment.",
         expect="a whole number from 1 to 4096",
         check=lambda value: 1 <= value <= 4096,
-    )
-    pass_env: tuple[str, ...] = setting(
-        (),
-        "Environment variables that commands get, besides a short safe list. Do not name secrets here: the model can print them.",
-        expect="a list of names of environment variables",
-        check=env_names,
     )
 
 

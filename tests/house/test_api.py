@@ -27,7 +27,7 @@ PUBLIC = {
     "ToolcribError", "ToolsetError", "Unavailable",
     "FallsBack", "GivesAttributes", "GivesFiles", "HasOutside", "HoldsFiles", "KnowsHome", "LimitsHosts", "Named",
     "Priced", "ReleasesIdle", "RemovesFolders", "ReplacesFiles", "SearchesPath", "Steerable", "TokenPrices",
-    "WritesFile", "hookimpl", "registry", "strongest", "tool",
+    "SpawnedProcess", "UsesProcess", "WritesFile", "WritesInput", "hookimpl", "registry", "strongest", "tool",
     "CompressionFailed", "ContextCompressed", "ContextCompressing", "DelegateEnded", "Event", "ImageMade", "ModelAnswered",
     "Retrying", "SessionBusy", "TextDelta", "ThinkingDelta", "TicketOpened", "TicketReminder", "ToolActivity", "ToolCallDelta",
     "ToolFinished", "ToolProgressed", "ToolStarted", "TurnFinished", "TurnStarted",

@@ -37,7 +37,13 @@ EXCUSES = (
     ("agent/explaining.py", "terminal", "`toolcrib explain` judges a command as a call of this tool."),
     ("agent/gateway/messages.py", "read_file", "A file is sent if its session may read files."),
     ("tools/undo/snapshots/calls.py", "terminal", "A killed process did not record whose changes they are."),
+    ("tools/processes/arguments.py", "process", "terminal's schema depends on whether a session has the tool."),
     # Words that are not tools.
+    ("tools/processes/arguments.py", "terminal", "The toolset."),
+    ("tools/processes/starting.py", "process", "A key of the result."),
+    ("agent/conversation/transcript.py", "process", "A key of a record."),
+    ("tools/contained/ tools/judge/procfs.py", "process", "A kind of denial, and of a path in /proc."),
+    ("agent/cli/leftover_checks.py", "process", "A word."),
     ("agent/cli/bundling.py agent/cli/refusing.py agent/cli/slash.py agent/cli/words.py", "terminal", "The device."),
     ("agent/desk/commands.py agent/process.py", "terminal", "The surface of a slash command."),
     ("agent/policy/host_rights.py", "terminal", "The toolset."),

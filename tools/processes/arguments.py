@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -10,8 +10,8 @@ from toolcrib.contract.errors import InvalidArguments
 from toolcrib.contract.types import Json
 from tools.contained.outside import plain_schema, without
 
-TOOL = "process"
-"""Name of the tool that looks after background processes."""
+TOOL, TOOLSET = "process", "terminal"
+"""Name and toolset of the tool that looks after background processes."""
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
 """Pattern of a process's name."""
 EXIT = "exit"
@@ -39,6 +39,14 @@ def schema_for(schema: dict[str, Json], names: frozenset[str]) -> dict[str, Json
     """Return the schema of ``terminal`` for a session without a sandbox, and without ``process`` if that is not available."""
     schema = plain_schema(schema, names)
     return schema if TOOL in names else without(schema, *BACKGROUND)
+
+
+def sandboxed_schema(schema: Mapping[str, Json], names: Collection[str], offered: Mapping[str, bool]) -> dict[str, Json]:
+    """Return the schema of ``terminal`` for a sandboxed session that has the tools ``names``. ``offered``: whether the session
+    offers a parameter of sandboxes.
+    """
+    left_out = [name for name, is_offered in offered.items() if not is_offered]
+    return without(schema, *left_out, *(() if TOOL in names else BACKGROUND))
 
 
 def check_background(args: Mapping[str, Any]) -> None:

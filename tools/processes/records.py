@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.state import StateKey, StateUpdate
+
+if TYPE_CHECKING:
+    from tools.processes.table import ProcessTable
 
 PROCESSES = StateKey("processes", dict)
 """The session's processes by name: ``command``, ``cwd``, ``input`` (whether it was left open), ``at`` (Unix seconds)."""
+
+
+def table_of(ctx: ToolCallContext) -> ProcessTable:
+    """Return the background processes of a call's session. Raises EnvironmentFailed."""
+    return cast("ProcessTable", ctx.processes)
 
 
 def started(name: str, command: str, cwd: str, *, reads: bool) -> tuple[StateKey[Any], StateUpdate]:

@@ -12,8 +12,8 @@ from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.types import ToolOutput, ToolResult, ToolStatus
 from tools.contained.hosts import allowing
-from tools.processes.arguments import EXIT, patterns_of
-from tools.processes.records import started
+from tools.processes.arguments import EXIT, TOOL, patterns_of
+from tools.processes.records import started, table_of
 from tools.processes.table import ProcessTable, running_of
 
 _PROGRAM = Regex(r"[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -47,11 +47,6 @@ async def start(args: Mapping[str, Any], ctx: ToolCallContext, judged: RunsComma
     return ToolOutput(result, [started(name, judged.command, judged.cwd, reads=judged.open_input)])
 
 
-def table_of(ctx: ToolCallContext) -> ProcessTable:
-    """Return the background processes of a call's session. Raises EnvironmentFailed."""
-    return cast(ProcessTable, ctx.processes)
-
-
 async def _require_room(table: ProcessTable, ctx: ToolCallContext) -> None:
     """Raise ExecutionFailed if the session's principal has too many background processes."""
     most = int(cast(int, ctx.settings.get("terminal.processes", MOST)))
@@ -68,4 +63,4 @@ def _name_for(command: str) -> str:
     """Return a name for a process: that of the first program in its command, or ``process``."""
     words = (word.rpartition("/")[2] for word in command.split())
     names = (word for word in words if _PROGRAM.fullmatch(word) and word not in _BEFORE)
-    return next(names, "process")[:30]
+    return next(names, TOOL)[:30]

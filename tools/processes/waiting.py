@@ -10,8 +10,6 @@ from toolcrib.contract.namedtuple import NamedTuple
 from tools.processes.process import Process
 from tools.processes.table import ProcessTable
 
-MAX_WAIT = 600
-"""Seconds that one wait may last."""
 _FIRST, _LONGEST = 0.02, 0.5
 """Seconds between two looks: at first, and at most."""
 

@@ -283,7 +283,7 @@ class RemoteCommand:
         while not self._keeper.pump(self.exchange) and self._loop.time() < again:
             await self._keeper.next(again)
 
-    def _doing(self, seen: processes.ProcessTable, left: list[Member]) -> dict[int, processes.Doing]:
+    def _doing(self, seen: processes.ProcessScan, left: list[Member]) -> dict[int, processes.Doing]:
         pids = [*(one.pid for one in left), *([] if self.exchange.done else [self.shell_pid])]
         return {pid: seen.doing[pid] for pid in pids if pid in seen.doing}
 
@@ -302,7 +302,7 @@ class RemoteCommand:
             return True
         return self.ended == "interrupted" and long >= _REST and now == before and all(each.waits for each in now.values())
 
-    async def _tell(self, number: int, last: int, shells: int) -> processes.ProcessTable:
+    async def _tell(self, number: int, last: int, shells: int) -> processes.ProcessScan:
         """Signal processes. ``last``: only those born before that tick, or shortly after it. ``shells``: the shell's signal.
 
         The shell's group is stopped meanwhile: otherwise, if the shell waits for a process that ends by itself, the shell
@@ -323,7 +323,7 @@ class RemoteCommand:
         await self._do(processes.signals(numbers, shell if still else 0))
         return seen
 
-    def _new(self, seen: processes.ProcessTable, number: int, last: int) -> list[Member]:
+    def _new(self, seen: processes.ProcessScan, number: int, last: int) -> list[Member]:
         """Return the processes that must be signalled and were not."""
         if not self.shell_pid and not self.exchange.done:  # the command never started: signal what the keeper waits for
             return [one for one in seen.members if one.pid != self._keeper.pid and one not in self._told]
@@ -333,10 +333,10 @@ class RemoteCommand:
             new = [one for one in new if one.start <= last + _RACE or (self.simple and seen.parents[one.pid] == shell)]
         return new
 
-    async def _seen(self, before: str = "") -> processes.ProcessTable:
+    async def _seen(self, before: str = "") -> processes.ProcessScan:
         return processes.read(await self._output_of(before + processes.listing([self._keeper.session])))
 
-    def _ours(self, seen: processes.ProcessTable) -> list[Member]:
+    def _ours(self, seen: processes.ProcessScan) -> list[Member]:
         begun, own = self._begun, (self._keeper.pid, self.shell_pid)
         return [one for one in seen.members if one.pid not in own and begun.is_before(one)] if self.shell_pid else []
 

@@ -49,7 +49,7 @@ class Doing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessTable:
+class ProcessScan:
     """The processes in a listing. ``parents`` and ``doing`` are by process id.
 
     ``changing``: processes with an unreaped child, or a child so young that it may not have executed its program yet. ``unborn``:
@@ -72,7 +72,7 @@ def listing(sessions: Iterable[int]) -> str:
     return _LIST.replace("PATTERN", pattern).replace("SESSIONS", " ".join(names))
 
 
-def read(said: bytes) -> ProcessTable:
+def read(said: bytes) -> ProcessScan:
     """Parse the output of ``listing``."""
     first, *lines = said.decode("ascii", "replace").splitlines() or [""]
     found = [words for line in lines if len(words := line.split(" ", 6)) == 7 and words[1].isdigit()]
@@ -82,7 +82,7 @@ def read(said: bytes) -> ProcessTable:
     unborn = {int(each[0]) for each in found if each[6] == "bash" and int(each[1]) >= now.tick - _YOUNG}
     changing = {int(each[3]) for each in found if each[2] in ("Z", "X") or int(each[0]) in unborn}
     doing = {int(each[0]): Doing(each[2], int(each[4]), _ran(each[5])) for each in found if each[4].isdigit()}
-    return ProcessTable(now, living, parents, changing, unborn, doing)
+    return ProcessScan(now, living, parents, changing, unborn, doing)
 
 
 def _ran(text: str) -> str:
