@@ -16,7 +16,7 @@ class SpawnedProcess(Protocol):
         ...
 
     async def log(self, begin: int = 0) -> bytes:
-        """Return what it has printed from byte ``begin`` on, on both streams, without the bytes that its log no longer has."""
+        """Return its output on both streams from byte ``begin`` on, without bytes that the log no longer has."""
         ...
 
     async def wait(self, *, within: float | None = None) -> int | None:

@@ -39,7 +39,7 @@ class RunsCommand:
     it, or None for a new shell.
 
     ``outside``: it runs outside the environment's sandbox, and ``cwd`` and ``shell`` are those outside. ``hosts``: hosts
-    that the sandbox can also reach while the command runs (see LimitsHosts). ``background``: it goes on after the call.
+    that the sandbox can also reach while the command runs (see LimitsHosts). ``background``: it continues after the call.
     ``open_input``: its input stays open, so that later calls can write to it.
     """
 

@@ -21,7 +21,7 @@ BACKGROUND: Mapping[str, Json] = MappingProxyType(
     {
         "background": {
             "type": "boolean",
-            "description": "Return at once, and go on until the session ends; see the tool process.",
+            "description": "Return at once; it runs until the session ends. See the tool process.",
         },
         "name": {"type": "string", "pattern": f"^{NAME}$", "description": "Of the background process."},
         "input": {"type": "boolean", "description": "Leave the background process's input open."},

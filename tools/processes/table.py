@@ -194,7 +194,7 @@ class ProcessTable:
         return found
 
     async def read(self, process: Process, begin: int, end: int) -> bytes:
-        """Return the bytes from ``begin`` to ``end`` of what a process printed, without those that the log no longer has."""
+        """Return a process's output from byte ``begin`` to ``end``, without bytes that the log no longer has."""
         script = _piece_script(process, begin, end)
         return await self._helper.run(script) if script else b""
 
@@ -246,7 +246,7 @@ class ProcessTable:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def release(self) -> None:
-        """End the helper. The processes go on."""
+        """End the helper. The processes continue."""
         self._watch.close()
         await self._helper.close()
 

@@ -26,7 +26,7 @@ class Until(NamedTuple):
 async def wait_until(table: ProcessTable, name: str, until: Until, is_cancelled: Callable[[], bool]) -> tuple[str, Process]:
     """Return what came first, and the process: ``exit``, ``pattern``, ``port``, ``quiet``, ``timeout`` or ``interrupted``.
 
-    A pattern is searched in what the process printed since it was last read. Raises NotFound and InvalidArguments.
+    A pattern is searched in the output since the last poll or wait. Raises NotFound and InvalidArguments.
     """
     begin, pause = table.read_to.get(name, 0), _FIRST
     give_up = time.monotonic() + until.timeout
