@@ -7,13 +7,8 @@ import importlib
 import pkgutil
 
 PACKAGES = (
-    "toolcrib.contract",
-    "tools.judge",
-    "tools.approval",
-    "tools.dispatch",
-    "tools.files",
-    "tools.processes",
-    "tools.undo",
+    *("toolcrib.contract", "tools.judge", "tools.approval", "tools.dispatch"),
+    *("tools.files", "tools.processes", "tools.undo"),
 )
 """Packages that judge, gate and dispatch calls. Many of their modules are imported on first use."""
 ELSEWHERE = (
