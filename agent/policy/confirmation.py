@@ -41,6 +41,7 @@ WATCHED = (
     "users",
     "terminal.backend",
     "terminal.pass_env",
+    "terminal.processes",
     "sandbox",
     "snapshots",
     "environments",

@@ -82,8 +82,18 @@ def run(crib: Crib, name: str, args: Any, **options: Any) -> Any:
 
 
 def test_a_fresh_install_gets_the_platforms_preset(crib: Crib) -> None:
-    assert crib.granted("cli") == ["terminal", *FILES, "todo", "memory", "session_search", "delegate_task", "clarify", "cronjob"]
-    assert crib.granted("cron") == ["terminal", *FILES, "todo", "memory", "session_search", "delegate_task"]
+    assert crib.granted("cli") == [
+        "terminal",
+        "process",
+        *FILES,
+        "todo",
+        "memory",
+        "session_search",
+        "delegate_task",
+        "clarify",
+        "cronjob",
+    ]
+    assert crib.granted("cron") == ["terminal", "process", *FILES, "todo", "memory", "session_search", "delegate_task"]
     assert crib.granted("cli", enabled=["file"], disabled=["safe"]) == ["write_file", "patch"]
     with pytest.raises(ToolsetError, match="unknown platform 'telegramm'; known: acp, api, cli"):
         crib.granted("telegramm")
@@ -111,6 +121,7 @@ def test_operators_narrow_by_toolset_tool_and_platform(project: Path) -> None:
     with assemble(project_dir=project) as crib:
         without_patch = [
             "terminal",
+            "process",
             "read_file",
             "write_file",
             "search_files",

@@ -283,7 +283,7 @@ def test_of_each_key_it_is_decided_whether_a_person_must_agree_to_it() -> None:
         "compression.enabled", "compression.threshold", "compression.model", "compression.summary_timeout",
         "run", "delegates", "retry", "tools.timeout", "tools.max_result_chars", "instructions", "terminal.cwd",
         "gateway.port", "gateway.sessions", "gateway.drain_seconds", "gateway.logs",
-        "terminal.timeout", "store.synchronous", "sessions", "memory", "undo", "display", "max_turns",
+        "terminal.timeout", "terminal.log_mb", "store.synchronous", "sessions", "memory", "undo", "display", "max_turns",
         "cron.zone", "cron.missed", "cron.keep_days",
         "profiles",  # depends on the keys in them
         "command_allowlist",  # has its own confirmation

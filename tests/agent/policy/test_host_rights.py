@@ -18,7 +18,7 @@ from tests.agent.gateway.conftest import house as house
 from toolcrib.chat import Chat
 from tools.dispatch.bridge import run_async
 
-USING = ["terminal", "read_file", "write_file", "patch", "search_files"]
+USING = ["terminal", "process", "read_file", "write_file", "patch", "search_files"]
 SETTINGS = {
     "by default": "",
     "on this machine": "    allow_local: true\n",
@@ -118,7 +118,7 @@ def test_a_toolset_shows_a_tool_that_no_session_gets_as_missing(run: Any, config
     assert "no chat platform is configured" in run("toolsets", "show", "messaging").out
     rows = {line.split()[0]: line for line in run("toolsets").out.splitlines()}
     assert "1 tool (unavailable)" in rows["messaging"]
-    assert "12 tools (1 missing)" in rows["toolcrib-cli"]
+    assert "13 tools (1 missing)" in rows["toolcrib-cli"]
     config("platforms: {telegram: {}}\ntools: {disabled: [todo]}\n")
     assert "✗" not in run("toolsets", "show", "messaging").out
     assert "to enable it: toolcrib tools enable todo" in run("toolsets", "show", "todo").out
