@@ -224,7 +224,7 @@ class SessionManager:
                 self._prepare(session)
                 if self._host is not None:  # if this process ends, the next host takes the session over
                     await self._store.sessions.update(session_id, host=self._host.name)
-                await self._shrink()
+                await self._shrink(besides=session_id)
         self._touch(session_id)
         return session
 
@@ -374,9 +374,9 @@ class SessionManager:
                 self._resting.add(session_id)
                 await session.release_idle()
 
-    async def _shrink(self) -> None:
+    async def _shrink(self, besides: str) -> None:
         for session_id in list(self._open) if len(self._open) > self._most else ():
-            if len(self._open) > self._most and not self._is_busy(session_id):
+            if len(self._open) > self._most and session_id != besides and not self._is_busy(session_id):
                 await self._close(session_id)
 
     def _is_busy(self, session_id: str) -> bool:
