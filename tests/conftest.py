@@ -170,7 +170,8 @@ def _leaves_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(folder))
         patch.setattr(tempfile, "tempdir", None)
-        yield
+        with _beside("stores").copied(base / "stores"):
+            yield
         give_up = time.monotonic() + 3  # the last test's processes may still be ending, and their watchdogs deleting
         while ((running := sorted(_processes_of(base))) or _left_in(folder)) and time.monotonic() < give_up:
             time.sleep(0.05)
