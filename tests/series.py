@@ -6,6 +6,7 @@ the same in each run.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,18 +19,25 @@ import pytest
 class Series(NamedTuple):
     """Tests whose files begin with one of ``paths``, relative to the root.
 
-    A sample has one of ``every`` cases of each test, and nothing of the tests ``left`` out.
+    A sample has one of ``every`` cases of each test, and nothing of the tests ``left`` out. ``kinds``: of each kind of cases too,
+    whose names begin with the kind and a slash or colon.
     """
 
     name: str
     paths: tuple[str, ...]
     every: int = 1
     left: frozenset[str] = frozenset()
+    kinds: bool = False
 
 
 SERIES = (
     Series("environments", ("tests/tools/environments/conformance/",), 4),
-    Series("sequences", ("tests/tools/judge_sequences/test_sequences.py", "tests/tools/judge_sequences/test_elsewhere.py"), 5),
+    Series(
+        "sequences",
+        ("tests/tools/judge_sequences/test_sequences.py", "tests/tools/judge_sequences/test_elsewhere.py"),
+        10,
+        kinds=True,
+    ),
     Series("stores", ("tests/agent/store/test_conformance_",), 2),
     Series(
         "kills",
@@ -72,14 +80,15 @@ def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest
     folder = f"{Path(__file__).parents[1]}/"
     series = {f"{folder}{path}": one for one in SERIES for path in one.paths}
     starts = tuple(series)
-    cases: dict[tuple[Series, pytest.Item | pytest.Collector | None, str], list[pytest.Item]] = defaultdict(list)
+    cases: dict[tuple[Series, pytest.Item | pytest.Collector | None, str, str], list[pytest.Item]] = defaultdict(list)
     for item in items:
         path = str(item.path)
         if path.startswith(starts):
             one = next(one for start, one in series.items() if path.startswith(start))
-            cases[one, item.parent, getattr(item, "originalname", item.name)].append(item)
+            kind = re.split("[/:]", item.name.partition("[")[2])[0] if one.kinds else ""
+            cases[one, item.parent, getattr(item, "originalname", item.name), kind].append(item)
     left = set[pytest.Item]()
-    for (one, _, name), all_cases in cases.items():
+    for (one, _, name, _), all_cases in cases.items():
         step = min(len(all_cases), one.every)
         first = zlib.crc32(name.encode()) % step
         left |= {item for number, item in enumerate(all_cases) if name in one.left or number % step != first}
