@@ -71,7 +71,20 @@ SERIES = (
             }
         ),
     ),
-    Series("newcomer", ("tests/e2e/test_newcomer.py",), left=frozenset({"test_every_step_works_from_a_fresh_clone"})),
+    Series(
+        "newcomer",
+        ("tests/e2e/test_newcomer.py",),
+        left=frozenset(
+            {"test_every_step_works_from_a_fresh_clone", "test_every_step_works_from_a_fresh_clone_with_the_packages_here"}
+        ),
+    ),
+    Series(
+        "mutate",
+        ("tests/scripts/test_mutate.py",),
+        left=frozenset(
+            {"test_the_checkout_stays_as_it_is_and_a_report_can_be_tried_again", "test_a_seed_draws_the_same_mutants"}
+        ),
+    ),
 )
 
 
