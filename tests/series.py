@@ -68,6 +68,8 @@ SERIES = (
                 "test_readers_are_measured",
                 "test_many_sessions_are_measured",
                 "test_the_store_is_measured_beside_another_process",
+                "test_start_prints_one_object_a_figure",
+                "test_the_loop_is_measured_with_a_store_and_a_server",
             }
         ),
     ),
@@ -78,6 +80,7 @@ SERIES = (
             {"test_every_step_works_from_a_fresh_clone", "test_every_step_works_from_a_fresh_clone_with_the_packages_here"}
         ),
     ),
+    Series("llama-checks", ("tests/scripts/test_soak_llama.py",), 4),
     Series(
         "mutate",
         ("tests/scripts/test_mutate.py",),
