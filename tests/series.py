@@ -80,6 +80,11 @@ SERIES = (
             {"test_every_step_works_from_a_fresh_clone", "test_every_step_works_from_a_fresh_clone_with_the_packages_here"}
         ),
     ),
+    Series(
+        "site",
+        ("tests/agent/cli/commands/test_docs.py",),
+        left=frozenset({"test_the_site_has_no_fault_and_its_search_knows_every_key"}),
+    ),
     Series("llama-checks", ("tests/scripts/test_soak_llama.py",), 4),
     Series(
         "mutate",
