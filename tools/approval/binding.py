@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from toolcrib.contract.context import ToolCallContext
-from toolcrib.contract.effects import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, WritesFile
+from toolcrib.contract.effects import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, WritesFile, WritesInput
 from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.types import Json, ToolCall
 from tools.contained.outside import judged_in
@@ -76,8 +76,21 @@ def command_of(effects: Sequence[Effect]) -> str | None:
 
 
 def cwd_of(effects: Sequence[Effect]) -> str:
-    """Return the folder of the first command; "" if there is none."""
-    return next((effect.cwd for effect in effects if isinstance(effect, RunsCommand)), "")
+    """Return the folder of the first command, or of the first process that is written to; "" if there is none."""
+    return next((effect.cwd for effect in effects if isinstance(effect, RunsCommand | WritesInput)), "")
+
+
+def inputs_of(effects: Sequence[Effect]) -> list[dict[str, str]]:
+    """Return what a call writes to the input of background processes, and what these run."""
+    written = (effect for effect in effects if isinstance(effect, WritesInput))
+    return [{"process": one.process, "text": one.text, "program": one.command} for one in written]
+
+
+def starts_of(effects: Sequence[Effect]) -> str:
+    """Return how a call's background process starts, for users: "in the background"; "" for other calls."""
+    found = [effect for effect in effects if isinstance(effect, RunsCommand) and (effect.background or effect.open_input)]
+    opened = any(effect.open_input for effect in found)
+    return "" if not found else "in the background, with its input open" if opened else "in the background"
 
 
 def paths_of(effects: Sequence[Effect]) -> list[str]:
@@ -85,10 +98,27 @@ def paths_of(effects: Sequence[Effect]) -> list[str]:
     return [effect.path for effect in effects if isinstance(effect, WritesFile | DeletesFile | ReadsFile)]
 
 
+def logged(effects: Sequence[Effect], redact: Callable[[str], str]) -> dict[str, Json]:
+    """Return a call's command and folder, its paths and what it writes to processes, for the audit log."""
+    found: dict[str, Json] = {}
+    if (command := command_of(effects)) is not None:
+        found = {"command": redact(command), "cwd": cwd_of(effects)}
+        found |= {"starts": starts} if (starts := starts_of(effects)) else {}
+    elif paths := paths_of(effects):
+        found["paths"] = paths
+    if written := inputs_of(effects):
+        found["inputs"] = [{key: redact(text) for key, text in one.items()} for one in written]
+    return found
+
+
 def _effect(effect: Effect) -> Json:
     if isinstance(effect, RunsCommand):
         shell = None if effect.shell is None else _shell(effect.shell, effect.command)
-        return ["RunsCommand", effect.command, effect.cwd, shell]
+        how = [name for name in ("background", "open_input") if getattr(effect, name)]
+        return ["RunsCommand", effect.command, effect.cwd, shell, *how]
+    if isinstance(effect, WritesInput):
+        shell = None if effect.shell is None else _shell(effect.shell, f"{effect.command}\n{effect.before}\n{effect.text}")
+        return ["WritesInput", effect.process, effect.text, effect.before, effect.command, effect.cwd, shell]
     return repr(effect)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.decision import Block, Decision, Suspend
-from toolcrib.contract.effects import Effect, ReadsFile
+from toolcrib.contract.effects import Effect, ReadsFile, UsesProcess
 from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.environment import KnowsHome
 from toolcrib.contract.errors import EnvironmentFailed
@@ -17,7 +17,7 @@ from toolcrib.contract.hooks import hookimpl
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib.contract.types import Answer, Json, SuspendTicket, ToolCall
-from tools.approval.binding import command_of, cwd_of, digest, paths_of
+from tools.approval.binding import command_of, cwd_of, digest, logged, paths_of
 from tools.approval.contained import layers_of, notice_of, settled_layers
 from tools.approval.deadlines import Deadlines
 from tools.approval.modes import ADDING, DEFAULT, PLAN, Mode, acts, confirmed, refusal
@@ -272,11 +272,7 @@ class ApprovalGate:
                 finding.pop("argv", None)
         if reason:
             detail["reason"] = policy.redact(reason)
-        command = command_of(ctx.effects)
-        if command is not None:
-            detail |= {"command": policy.redact(command), "cwd": cwd_of(ctx.effects)}
-        elif paths := paths_of(ctx.effects):
-            detail["paths"] = paths
+        detail |= logged(ctx.effects, policy.redact)
         await policy.audit.record(AuditEntry(time.time(), ctx.run_identity.session_id, call.id, call.name, decision, by, detail))
 
 
@@ -351,7 +347,7 @@ async def _ungranted(
 
 
 def _is_noted(effects: Sequence[Effect]) -> bool:
-    return any(not isinstance(effect, ReadsFile) for effect in effects)
+    return not all(isinstance(one, ReadsFile) or (isinstance(one, UsesProcess) and not one.changes) for one in effects)
 
 
 def _asked(policy: Policy, ctx: ToolCallContext, findings: Sequence[Finding], cwd: str, command: str | None) -> Asked:

@@ -131,10 +131,16 @@ def _delegate(about: Json) -> list[PromptLine]:
 def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
     """Yield what an approval covers: a line of toolcrib's own or "", and the text to quote below it."""
     if "command" in given:
-        yield f"{spelled(name)} wants to run:", str(given["command"])
+        how = f" {spelled(str(given['starts']))}" if given.get("starts") else ""
+        yield f"{spelled(name)} wants to run{how}:", str(given["command"])
         return
     if "sends" in given:
         yield from _sent(spelled(name), given["sends"])
+        return
+    if "inputs" in given:
+        for one in given["inputs"]:
+            yield f"{spelled(name)} wants to write to the input of the process {spelled(str(one['process']))}:", str(one["text"])
+            yield "  which runs:", str(one["program"])
         return
     if isinstance(job := given.get("job"), Mapping):
         yield f"{spelled(name)} wants to schedule:", str(job.get("task", ""))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.effects import SchedulesJob, SendsMessage
 from toolcrib.contract.types import Json, SuspendTicket, ToolCall
-from tools.approval.binding import paths_of
+from tools.approval.binding import inputs_of, paths_of, starts_of
 from tools.approval.differences import Differences
 from tools.approval.grants import covers
 from tools.approval.offers import Asked, offers
@@ -61,9 +61,13 @@ def ticket_of(
         parameters["cwd"] = cwd
     if command is not None:
         parameters["command"] = command
+        if starts := starts_of(ctx.effects):
+            parameters["starts"] = starts
     else:
         paths = paths_of(ctx.effects)
         parameters |= {"path": paths[0]} if len(paths) == 1 else {"paths": paths} if paths else {}
+    if written := inputs_of(ctx.effects):
+        parameters["inputs"] = written
     sent = [effect for effect in ctx.effects if isinstance(effect, SendsMessage)]
     if sent:
         parameters["sends"] = [_message(one, one.whom) for one in sent]
@@ -79,6 +83,7 @@ def ticket_of(
         parameters["prompt_aside"] = str(worded(call.name, call.args, parameters, most=MOST_PLAIN))
     whys = "; ".join(dict.fromkeys(finding.why for finding in findings))
     shown = f"to {sent[0].whom or sent[0].to}" if sent else parameters.get("path", call.name) if command is None else command
+    shown = f"to the input of {written[0]['process']}: {written[0]['text']}" if written else shown
     message = f"{call.name}: {visible(str(shown))}\n{visible(whys)}"
     return SuspendTicket(action, message, call, parameters, ANSWER_SCHEMA, binds=binds)
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
 from toolcrib.contract.dataclass import dataclass
-from toolcrib.contract.effects import DeletesFile, Effect, ReadsFile, RunsCommand, SchedulesJob, SendsMessage, WritesFile
+from toolcrib.contract.effects import (
+    DeletesFile,
+    Effect,
+    ReadsFile,
+    RunsCommand,
+    SchedulesJob,
+    SendsMessage,
+    UsesProcess,
+    WritesFile,
+    WritesInput,
+)
 from toolcrib.contract.entry import ToolEntry
 from tools.judge.findings import Finding, Level, digest_of, visible
 from tools.judge.folders import may_be_made
-from tools.judge.meaning.state import NoFiles, Snapshot
-from tools.judge.meaning.value import Taint
+from tools.judge.meaning.state import NoFiles, Snapshot, knows_origins
+from tools.judge.meaning.value import Taint, unknown
 from tools.judge.setting import Setting
 
 if TYPE_CHECKING:  # the rules load with the first command
@@ -49,13 +59,17 @@ def judge(
             judged.findings.append(_opaque(entry))
         return judged
     for effect in effects:
-        if isinstance(effect, RunsCommand):
+        if isinstance(effect, RunsCommand | WritesInput):
             examined = _command(effect, setting, files or NoFiles())
             judged.findings += examined.findings
             judged.files.update(examined.files)
             judged.copies.update(examined.copies)
             judged.commands += examined.commands
             judged.looked_at += examined.looked_at
+            written = dict.fromkeys([*examined.copies, *(path for path, one in examined.files.items() if one & Taint.WRITTEN)])
+            judged.findings += _of_jobs(written, files)
+            if isinstance(effect, WritesInput):
+                continue
             judged.findings += [_host(host) for host in effect.hosts]
             if effect.outside:
                 judged.findings.append(_outside(effect))
@@ -66,11 +80,14 @@ def judge(
             judged.findings += _message(effect)
         elif isinstance(effect, SchedulesJob):
             judged.findings.append(_job(effect))
+        elif isinstance(effect, UsesProcess):
+            pass  # it is the session's own, which the user allowed to start
         else:
             judged.findings += _file(entry, effect, setting, files or NoFiles())
             if isinstance(effect, WritesFile):
                 judged.files[effect.path] = judged.files.get(effect.path, Taint.NONE) | Taint.WRITTEN
                 judged.copies[effect.path] = ""
+                judged.findings += _of_jobs([effect.path], files)
     return judged
 
 
@@ -79,10 +96,25 @@ def _fitting(before: str, template: str) -> str:
     return before if may_be_made(before, template) else ""
 
 
-def _command(effect: RunsCommand, setting: Setting, files: Snapshot) -> Examined:
+def _command(effect: RunsCommand | WritesInput, setting: Setting, files: Snapshot) -> Examined:
     from tools.judge.detect import examine  # the rules load with the first command, not at the start
 
-    return examine(effect.command, effect.cwd, effect.shell, files, setting)
+    if isinstance(effect, WritesInput):
+        from tools.judge.inputs import examine_input
+
+        return examine_input(effect, setting, files)
+    stdin = unknown(Taint.INPUT) if effect.open_input else None
+    background = effect.background or effect.open_input
+    return examine(effect.command, effect.cwd, effect.shell, files, setting, stdin=stdin, background=background)
+
+
+def _of_jobs(paths: Iterable[str], files: Snapshot | None) -> list[Finding]:
+    """Return the findings of a call that writes these files: a background process may still run one of them."""
+    if files is None or not knows_origins(files):
+        return []
+    why = "changes a script that a background process may still run"
+    found = (path for path in paths if files.taint(path) & Taint.RUNNING)
+    return [Finding("process.script", "ask", why, visible(path), visible(path), (path,), effect="local") for path in found]
 
 
 def _file(entry: ToolEntry, effect: object, setting: Setting, files: Snapshot) -> list[Finding]:

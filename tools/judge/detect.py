@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.effects import ShellState
 from tools.judge.assess import assess
 from tools.judge.budget import Budget
@@ -20,9 +20,9 @@ from tools.judge.file_view import Looks
 from tools.judge.findings import MAX_COMMAND_CHARS, Finding, visible
 from tools.judge.installed import Ours
 from tools.judge.meaning import interpret
-from tools.judge.meaning.act import Act
+from tools.judge.meaning.act import Act, Meaning
 from tools.judge.meaning.state import NoFiles, ShellNow, Snapshot, knows_temporary
-from tools.judge.meaning.value import HOLE, Taint
+from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.patterns import added
 from tools.judge.plain import simple_argv
 from tools.judge.rules import filed
@@ -46,26 +46,69 @@ class Examined:
     """Variables of the session's shell that hold the output of ``mktemp -d`` (see Meaning); None if they are unchanged."""
 
 
-def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, setting: Setting) -> Examined:
-    """Examine a command that would run in ``cwd`` (absolute, or "" if unknown). Never raises; linear in the command's length."""
+def examine(
+    command: str,
+    cwd: str,
+    shell: ShellState | None,
+    files: Snapshot,
+    setting: Setting,
+    *,
+    stdin: Value | None = None,
+    background: bool = False,
+) -> Examined:
+    """Examine a command that would run in ``cwd`` (absolute, or "" if unknown). Never raises; linear in the command's length.
+
+    ``stdin``: its standard input; ``background``: it runs beside later calls.
+    """
     if len(command) > setting.max_chars:
-        why = f"longer than {setting.max_chars} characters: too long to judge"
-        return Examined([_opaque("too-long", why, command)])
-    found: list[Finding] = []
-    if hidden := unseen(command):
-        shown = f"it contains {hidden.encode('unicode_escape', 'surrogatepass').decode()}, which a screen does not show as it is"
-        found.append(_opaque("characters", shown, command))
-    found += _by_added_patterns(command, cwd)
-    meaning = interpret(command, now_of(cwd, shell, setting.home, files), files, _budget(setting.max_chars), filed())
-    real = getattr(files, "real", None)
+        return Examined([too_long(command, setting)])
+    found = of_text(command, cwd)
+    meaning = meaning_of(command, cwd, shell, files, setting, stdin=stdin, background=background)
     looks = Looks(files, None if shell is None else shell.variables, setting.home)
+    found += assessed(meaning, shell, files, setting, looks)
+    made = {} if looks.moves_in else None if shell is None or background else meaning.made
+    return Examined(found, [_words(act) for act in meaning.acts if act.argv], meaning.files, meaning.copies, meaning.read, made)
+
+
+def too_long(text: str, setting: Setting) -> Finding:
+    return _opaque("too-long", f"longer than {setting.max_chars} characters: too long to judge", text)
+
+
+def of_text(text: str, cwd: str) -> list[Finding]:
+    """Return the findings of a text as it is written: hidden characters, and patterns that were added."""
+    found: list[Finding] = []
+    if hidden := unseen(text):
+        shown = f"it contains {hidden.encode('unicode_escape', 'surrogatepass').decode()}, which a screen does not show as it is"
+        found.append(_opaque("characters", shown, text))
+    return found + _by_added_patterns(text, cwd)
+
+
+def meaning_of(
+    command: str,
+    cwd: str,
+    shell: ShellState | None,
+    files: Snapshot,
+    setting: Setting,
+    *,
+    stdin: Value | None = None,
+    background: bool = False,
+) -> Meaning:
+    """Interpret a command; see ``examine``."""
+    now = now_of(cwd, shell, setting.home, files)
+    if stdin is not None or background:
+        now = replace(now, stdin=stdin, background=background)
+    return interpret(command, now, files, _budget(setting.max_chars), filed())
+
+
+def assessed(
+    meaning: Meaning, shell: ShellState | None, files: Snapshot, setting: Setting, looks: Looks | None = None
+) -> list[Finding]:
+    """Return the findings of an interpreted command."""
+    real = getattr(files, "real", None)
+    looks = looks or Looks(files, None if shell is None else shell.variables, setting.home)
     path = "" if shell is None else shell.variables.get("PATH", "")
     ours = Ours(setting.installed, path, files.inspect_path) if setting.installed.closed or setting.installed.sessions else None
-    found += assess(
-        meaning, protected=setting.protected, home=setting.home, extra=setting.rules, real=real, looks=looks, ours=ours
-    )
-    made = {} if looks.moves_in else None if shell is None else meaning.made
-    return Examined(found, [_words(act) for act in meaning.acts if act.argv], meaning.files, meaning.copies, meaning.read, made)
+    return assess(meaning, protected=setting.protected, home=setting.home, extra=setting.rules, real=real, looks=looks, ours=ours)
 
 
 def detect_dangerous_command(

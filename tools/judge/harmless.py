@@ -34,4 +34,5 @@ class Harmless:
 
 
 def _key(effect: RunsCommand) -> tuple[object, ...]:
-    return effect.command, effect.cwd, id(effect.shell), effect.outside, effect.hosts
+    background = effect.background, effect.open_input
+    return effect.command, effect.cwd, id(effect.shell), effect.outside, effect.hosts, *background

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from toolcrib.contract.effects import Effect, ReadsFile, RunsCommand, SendsMessage, ShellState
+from toolcrib.contract.effects import Effect, ReadsFile, RunsCommand, SendsMessage, ShellState, UsesProcess, WritesInput
 from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.regex import Regex
 from tools.judge.budget import Budget
@@ -48,11 +48,16 @@ def may_act(entry: ToolEntry, effects: Sequence[Effect], *, setting: Setting, fi
         return f"{entry.name} {entry.lasting or 'has unknown effects'}"
     if any(isinstance(effect, SendsMessage) for effect in effects):
         return f"{entry.name} sends a message"
+    if all(isinstance(effect, UsesProcess) and not effect.changes for effect in effects):
+        return ""
     if entry.kind not in ("read", "execute"):
         return f"{entry.name} changes files" if entry.kind == "edit" else f"{entry.name} may change something"
     for effect in effects:
-        if isinstance(effect, ReadsFile):
+        if isinstance(effect, ReadsFile) or (isinstance(effect, UsesProcess) and not effect.changes):
             continue
+        if isinstance(effect, UsesProcess | WritesInput):
+            does = effect.changes if isinstance(effect, UsesProcess) else "writes to its input"
+            return f"{does}: the background process {effect.process or 'of any name'}"
         if not isinstance(effect, RunsCommand):
             return f"{entry.name} changes files"
         if why := command_acts(effect, setting=setting, files=files):
@@ -63,6 +68,8 @@ def may_act(entry: ToolEntry, effects: Sequence[Effect], *, setting: Setting, fi
 def command_acts(effect: RunsCommand, *, setting: Setting, files: Snapshot | None = None) -> str:
     """Return why a command may change something; see ``may_act``. Never raises."""
     command, files = effect.command, files or NoFiles()
+    if effect.background or effect.open_input:
+        return "it starts a background process"
     if len(command) > setting.max_chars:
         return "it is too long to judge"
     shell = effect.shell or ShellState()
@@ -118,6 +125,15 @@ def _of_program(act: Act) -> str:
     if (act.fed or handed) and not is_plain(name):
         return "the arguments that it receives may be options that write"
     return may_write(name, [HOLE if one.pattern or not one.known else one.text for one in act.args])
+
+
+def reads_only(act: Act) -> bool:
+    """Return whether a program does no more than read and print. Redirects of its output do not count."""
+    return (
+        not act.place
+        and not any(not _may_assign(name, given) for name, given in act.environment.items())
+        and not _of_program(act)
+    )
 
 
 def _of_redirect(target: RedirectTarget) -> str:

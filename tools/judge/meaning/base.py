@@ -26,6 +26,10 @@ _LOGICAL = frozenset({"cd", "pushd", "popd"})
 """Commands that resolve ``..`` in their argument by name: ``link/..`` is the folder that contains the link."""
 
 
+BOUNDARY = (Value(":"), Value("toolcrib:boundary"))
+"""A command without effects. Acts after it are recorded again, even if they are equal to earlier ones."""
+
+
 def asks_for_last(text: str) -> bool:
     return "$_" in text or "${_" in text or "${!_" in text
 
@@ -192,6 +196,8 @@ class Base(Walker):
             if variables is not self._variables[0]:
                 self._variables = (variables, tuple(variables.items()))
             key = (*key, self._variables[1], context.background, context.language)
+        if name == ":" and words == BOUNDARY:
+            self.found.acts = dict(enumerate(self.found.acts.values()))
         noted = self.found.acts.get(key)
         if noted is None:
             start, end = context.span if context.span is not None else self.span

@@ -12,7 +12,7 @@ from tools.judge.folders import normal
 from tools.judge.meaning import journal, mounts
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.state import follows_links, knows_origins
-from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, names, tainted, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, OF_JOBS, Taint, Value, either, joined, names, tainted, unknown
 from tools.judge.meaning.walk import Walker
 
 _SECRET = Regex(
@@ -29,7 +29,7 @@ _IN_ENVIRONMENT = Regex(r"(.+)/(?:bin|Scripts)/[^/]+")
 _DELAYS = names("sleep usleep snooze wait read inotifywait inotifywatch fswatch watchman ping flock nc ncat tail journalctl")
 FIXED = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/lib/", "/etc/", "/dev/", "/proc/")
 """Folders that a session cannot write to unless the user agrees."""
-_LASTING = Taint.REMOTE | Taint.DECODED | Taint.SECRET | Taint.PROGRAM | Taint.WRITTEN | Taint.LATER | Taint.BROUGHT
+_LASTING = Taint.REMOTE | Taint.DECODED | Taint.SECRET | Taint.PROGRAM | Taint.WRITTEN | Taint.LATER | Taint.BROUGHT | OF_JOBS
 
 
 def program_name(state: State, argv: Sequence[Value]) -> str:
@@ -180,7 +180,7 @@ def _on_disk(it: Walker, name: str) -> Value | None:
     if seen.kind == "missing":
         return None
     it.found.read[name] = None
-    taint = seen.taint & ~Taint.WRITTEN
+    taint = seen.taint & ~(Taint.WRITTEN | OF_JOBS)
     if seen.text is not None:
         it.limits.spend(len(seen.text))
         return Value(seen.text, taint)
@@ -278,7 +278,7 @@ def put(it: Walker, state: State, name: str, entry: Value) -> None:
     state.write(name, entry)
     if entry.shown not in (journal.LINK, journal.DISK):
         it.found.copies[name] = ""
-    last(it, name, entry.taint | Taint.WRITTEN)
+    last(it, name, entry.taint | Taint.WRITTEN | (Taint.CHANGING if it.context.background else Taint.NONE))
 
 
 def last(it: Walker, name: str, taint: Taint) -> None:

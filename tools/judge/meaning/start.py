@@ -27,6 +27,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
         script = parse(text, budget)
         it.context.text = text
         it.found.last = asks_for_last(text)
+        it.context.background, it.context.spawned = now.background, int(now.background)
         first = _begin(now)
         if first.traps:
             ends = [end for begin in _signalled(it, first) for end in it.whole(script, begin)]
@@ -78,6 +79,7 @@ def _held(now: ShellNow, end: State, name: str) -> str:
 
 def _begin(now: ShellNow) -> State:
     state = State()
+    state.stdin = now.stdin
     if now.cwd.startswith("/"):
         state.cwds = (now.cwd,)
     if now.variables.get("OLDPWD", "").startswith("/"):

@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.namedtuple import NamedTuple
-from tools.judge.meaning.value import Taint
+from tools.judge.meaning.value import Taint, Value
 
 
 class Seen(NamedTuple):
@@ -137,3 +137,7 @@ class ShellNow:
     """Commands by signal, as in ``toolcrib.ShellState``."""
     made: frozenset[str] = frozenset()
     """Names of variables that hold what ``mktemp -d`` printed in an earlier call."""
+    stdin: Value | None = None
+    """The command's standard input, if it has one."""
+    background: bool = False
+    """True if the command is a background process: it runs in a shell of its own, beside later calls."""

@@ -69,7 +69,16 @@ class Taint(Flags):
     """Printed by code in the line, or by a program that is not the system's: it may name any file."""
     BROUGHT = 65536
     """Mark of a path for something that the session moved from outside of its folders; no value has it."""
+    INPUT = 131072
+    """Comes from the standard input of a background process, which later calls write to."""
+    RUNNING = 262144
+    """Mark of a script that a job in the background may still read; no value has it."""
+    CHANGING = 524288
+    """Mark of a file that a job in the background may still change; no value has it."""
 
+
+OF_JOBS = Taint.RUNNING | Taint.CHANGING
+"""Marks of files that a job in the background uses."""
 
 WHOLE = Taint.OUTSIDE | Taint.MADE
 """Marks of a text in its original form; a text made from it does not have them."""

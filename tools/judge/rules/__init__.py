@@ -33,6 +33,7 @@ MODULES = (
     "sending",
     "shells",
     "terminals",
+    "inputs",
     "sockets",
     "servers",
     "environment",

@@ -38,7 +38,7 @@ def code_findings(act: Act, before: Act | None = None) -> Iterator[tuple[str, st
     for code in act.code:
         if before is not None and code.path.startswith("/dev/fd/") and _is_initialiser(before):
             continue
-        found = _of_code(act, code)
+        found = _of_input(act, code) or _of_code(act, code)
         if found is not None and found[0] not in told:
             told.add(found[0])
             yield found
@@ -69,6 +69,13 @@ def _of_code(act: Act, code: Code) -> tuple[str, str] | None:
     return "opaque.code", "runs text that is only known when it runs"
 
 
+INPUT = "opaque.input"
+"""Key of findings about programs that run what later calls write to their input."""
+CLIENT_INPUT = "process.client"
+"""The same, for programs that pass their input on to a server or another terminal."""
+_CLIENTS = frozenset({"sql", "redis", "mongo"})
+_EMBEDDED = frozenset({"sqlite3", "sqlite", "duckdb"})
+"""Databases without a server."""
 _DATA = frozenset({"sql", "redis", "mongo", "ed", "powershell"})
 """Languages whose whole text the rules search, or that cannot start programs."""
 
@@ -90,6 +97,14 @@ _FOREIGN_ACTS = Regex(
     r"|chmod|write\w*|file\.remove|File\.(?:rm|write)\w*|System\.\w*cmd|Port\.open|execute)\b|`|!\s*\w",
     re.IGNORECASE,
 )
+
+
+def _of_input(act: Act, code: Code) -> tuple[str, str] | None:
+    if not code.text.taint & Taint.INPUT or not (code.text.text.strip() == HOLE or _unread(code)):
+        return None
+    if code.language in _CLIENTS and act.name.rpartition("/")[2] not in _EMBEDDED:
+        return CLIENT_INPUT, "a server runs what is written to its input"
+    return INPUT, "runs what is written to its input"
 
 
 def _unread(code: Code) -> bool:

@@ -1,0 +1,112 @@
+"""Text that is written to the input of a background process: it is judged as what that program would run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.effects import WritesInput
+from tools.judge.detect import Examined, assessed, meaning_of, of_text, too_long
+from tools.judge.effects import effect_of, farther
+from tools.judge.findings import Finding, digest_of, visible
+from tools.judge.meaning.act import Act, Meaning
+from tools.judge.meaning.base import BOUNDARY
+from tools.judge.meaning.state import Snapshot
+from tools.judge.meaning.value import Taint, Value, names, unknown
+from tools.judge.passive import reads_only
+from tools.judge.rules.opaque import CLIENT_INPUT, INPUT
+from tools.judge.setting import Setting
+
+_RUNS = frozenset({INPUT, CLIENT_INPUT})
+_ASK_PASSWORDS = names(
+    "sudo sudo-rs doas su pkexec runuser run0 login sg newgrp passwd chpasswd ssh scp sftp ssh-add sshpass mosh telnet kinit"
+    " gpg cryptsetup"
+)
+_WRITES_NAMED = names("tee sponge")
+"""Programs that only write their input into the files that their words name."""
+
+
+def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Examined:
+    """Examine a write to a process. Never raises; linear in the length of everything that was written to it.
+
+    The findings are those that the text adds to what was written before, and those of the text by itself.
+    """
+    text, before = effect.text, effect.before or ""
+    if len(effect.command) + len(before) + len(text) > setting.max_chars:
+        return Examined([too_long(f"{effect.command}\n{before}{text}", setting)])
+
+    def fed(given: str | None) -> Meaning:
+        stdin = unknown(Taint.INPUT) if given is None else Value(given, Taint.INPUT)
+        return meaning_of(effect.command, effect.cwd, effect.shell, files, setting, stdin=stdin, background=True)
+
+    def findings(meaning: Meaning) -> list[Finding]:
+        return assessed(meaning, effect.shell, files, setting)
+
+    whole = fed(before + text)
+    start = fed(None)
+    found = of_text(text, effect.cwd)
+    earlier = {_what(one) for one in findings(fed(before))}
+    for one in findings(whole):
+        if _what(one) not in earlier or _is_lost(one) or (one.text and one.text in visible(text, len(text))):
+            found.append(one)
+    found += [one for one in findings(fed(text)) if not _is_lost(one)]
+    if before.endswith("\n") and not before.endswith("\\\n"):
+        found += [
+            one
+            for one in findings(_after_boundary(fed(f"{before}{' '.join(one.text for one in BOUNDARY)}\n{text}")))
+            if not _is_lost(one)
+        ]
+    runs = [one for one in findings(start) if one.key in _RUNS]
+    if effect.before is None:
+        found += [replace(one, why=f"{one.why}, and earlier input is unknown") for one in runs]
+    found += _passwords([*start.acts, *whole.acts], text) or ([] if runs else _unless_plain(effect, start.acts))
+    commands = [tuple(value.text for value in act.argv) for act in whole.acts if act.argv]
+    return Examined(list(dict.fromkeys(found)), commands, whole.files, whole.copies, whole.read)
+
+
+def _what(finding: Finding) -> tuple[object, ...]:
+    return finding.key, finding.level, finding.text, finding.paths, finding.effect
+
+
+def _is_lost(finding: Finding) -> bool:
+    """Return whether the finding says that the input could not be followed, so that nothing is known about any part of it."""
+    return finding.key in _RUNS or (finding.key.startswith("opaque.") and not finding.argv)
+
+
+def _after_boundary(meaning: Meaning) -> Meaning:
+    at = [number for number, act in enumerate(meaning.acts) if tuple(act.argv) == BOUNDARY]
+    return replace(meaning, acts=meaning.acts[at[0] + 1 :] if at else ())
+
+
+def _reading(acts: Sequence[Act]) -> Iterator[Act]:
+    """Yield the acts whose input is the process's."""
+    return (act for act in acts if act.argv and act.stdin is not None and act.stdin.taint & Taint.INPUT)
+
+
+def _passwords(acts: Sequence[Act], text: str) -> list[Finding]:
+    for act in _reading(acts):
+        name = next((one for one in (*act.wrappers, act.name.rpartition("/")[2]) if one in _ASK_PASSWORDS), "")
+        if name or act.place.startswith("ssh:"):
+            why = f"{name or 'ssh'} may read it as a password, which only a user may type"
+            return [Finding("process.password", "ask-once", why, visible(text))]
+    return []
+
+
+def _unless_plain(effect: WritesInput, acts: Sequence[Act]) -> list[Finding]:
+    """Return the finding of input to a program that is not known to do no more with it than read it."""
+    unsure = [act for act in _reading(acts) if not _is_plain(act)]
+    if not unsure:
+        return []
+    reaches = effect_of(INPUT, unsure[0].place, unsure[0].wrappers)
+    for act in unsure[1:]:
+        reaches = farther(reaches, effect_of(INPUT, act.place, act.wrappers))
+    why = f"toolcrib does not know what {visible(unsure[0].argv[0].for_people(), 60)} does with its input"
+    # A grant covers this command in this folder, not another process that gets the same name later.
+    settings = ((f"process:{effect.process}", digest_of(f"{effect.cwd}\0{effect.command}")),)
+    key = f"process.input@{effect.process}"
+    return [Finding(key, "ask", why, visible(effect.text), effect.process, cwd=effect.cwd, settings=settings, effect=reaches)]
+
+
+def _is_plain(act: Act) -> bool:
+    named = act.name in _WRITES_NAMED and not act.wrappers and not act.place and all(one.known for one in act.argv)
+    return named or reads_only(act)
