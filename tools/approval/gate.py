@@ -118,7 +118,8 @@ class ApprovalGate:
 
         entry, effects, policy = case.entry, case.ctx.effects, case.policy
         workspace = policy.project_root or cwd_of(effects)
-        files = GatheredFiles(origins.taints, origins.copies, others=origins.others, workspace=workspace, made=origins.made)
+        known = {"others": origins.others, "made": origins.made, "read_by_jobs": origins.read_by_jobs}
+        files = GatheredFiles(origins.taints, origins.copies, workspace=workspace, **known)
         if policy.mode not in ADDING and not files.has_taints and policy.harmless.knows(effects):
             return self._decide(case, Judgement(), files)
         judged = judge(entry, effects, setting=policy.setting, files=files)
@@ -136,6 +137,7 @@ class ApprovalGate:
         from tools.judge.calls import judge
 
         environment, setting = judged_in(case.ctx), case.policy.setting
+        await files.ask_jobs(case.ctx)
         for _ in range(ROUNDS):
             await files.gather(environment)
             judged = judge(case.entry, case.ctx.effects, setting=setting, files=files)

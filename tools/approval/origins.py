@@ -33,6 +33,8 @@ class Origins:
     all_written: bool = False
     made: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Variables of the session's shell that hold the output of ``mktemp -d``: see Judgement."""
+    read_by_jobs: set[str] = field(default_factory=set)
+    """Scripts that background processes may read while they run."""
 
     @property
     def others(self) -> Taint:
@@ -133,7 +135,8 @@ class SessionFiles:
             _log.error("the origins of files could not be read, so the user is asked about every file: %s", error)
             return Origins(unknown=True)
         with self._lock:
-            return self._known.setdefault(session_id, self._bounded(Origins(taints, copies=copies, made=made)))
+            read = {path for path, taint in taints.items() if taint & Taint.RUNNING}
+            return self._known.setdefault(session_id, self._bounded(Origins(taints, False, copies, False, made, read)))
 
     async def remember(
         self,
@@ -165,6 +168,7 @@ class SessionFiles:
                 known = self._known[session_id] = Origins()
             for path, taint in taints.items():
                 known.taints[path] = known.taints.get(path, Taint.NONE) | taint
+                known.read_by_jobs |= {path} if taint & Taint.RUNNING else set()
             known.copies.update(copies)
             known.made = known.made if made is None else made
             self._bounded(known)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
+from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.environment import Environment
-from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
 from toolcrib.contract.records import NO_ENTRIES
 from tools.approval.uncommitted import ask_git, ask_git_here, read_status
 from tools.environments.own_files import MatchesHardLinks
@@ -17,7 +18,7 @@ from tools.judge.file_view import UNSEEN, WorkTree
 from tools.judge.folders import TEMPORARY, may_be_made, under
 from tools.judge.globs import is_wild
 from tools.judge.meaning.state import Seen
-from tools.judge.meaning.value import Taint
+from tools.judge.meaning.value import OF_JOBS, Taint
 
 MAX_BYTES = 200_000
 """Maximum size of a script that is read, in bytes. The user is asked about a longer one."""
@@ -37,6 +38,7 @@ class GatheredFiles:
     After each ``gather`` the judgement is repeated, until nothing is wanted. ``taints``: origins that earlier commands of the
     session left, by path; ``copies``: the original of each program that they copied, by the copy's path; ``others``: possible
     origins of any file, if not all are known. ``workspace``: the session's folder, "" for none. ``made``: see Judgement.
+    ``read_by_jobs``: scripts that the session's background processes may read while they run.
     """
 
     def __init__(
@@ -47,8 +49,12 @@ class GatheredFiles:
         others: Taint = Taint.NONE,
         workspace: str = "",
         made: Mapping[str, tuple[str, str]] = _NOTHING_MADE,
+        read_by_jobs: Collection[str] = (),
     ) -> None:
         self._made = made
+        self._read_by_jobs = read_by_jobs
+        self._jobs_ended = False
+        self.met_jobs = False
         self._inside = (*((workspace,) if workspace else ()), *TEMPORARY)
         self._taints = taints
         self._copies = copies
@@ -112,6 +118,9 @@ class GatheredFiles:
         while at > 0:
             found |= taints.get(f"{path[:at]}/**", Taint.NONE)
             at = path.rfind("/", 0, at)
+        if found & OF_JOBS:
+            self.met_jobs = True
+            found &= ~OF_JOBS if self._jobs_ended else found
         return found
 
     def own_below(self, folder: str) -> Sequence[str]:
@@ -123,9 +132,25 @@ class GatheredFiles:
         """Return whether the path, or anything above or below it, was moved there from outside the session's folders."""
         return any(taint & Taint.BROUGHT and (under(path, at) or under(at, path)) for at, taint in self._taints.items())
 
+    def read_by_jobs(self) -> Collection[str]:
+        """Return the scripts that a background process of the session may still read."""
+        self.met_jobs = self.met_jobs or bool(self._read_by_jobs)
+        return () if self._jobs_ended else self._read_by_jobs
+
     def copy_of(self, path: str) -> str:
         """Return the original path of a copied compiled program, or ""."""
         return self._copies.get(path) or self._copies.get(self._real.get(path, path), "")
+
+    async def ask_jobs(self, ctx: ToolCallContext) -> None:
+        """Ask whether a background process of the call's session runs, if a file depends on that."""
+        if not self.met_jobs:
+            return
+        from tools.processes.records import table_of
+
+        try:
+            self._jobs_ended = not any(one.runs for one in (await table_of(ctx).look()).values())
+        except (OSError, ValueError, EnvironmentFailed, ExecutionFailed):
+            return  # they may run
 
     @property
     def has_taints(self) -> bool:

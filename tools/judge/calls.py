@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from toolcrib.contract.effects import (
 from toolcrib.contract.entry import ToolEntry
 from tools.judge.findings import Finding, Level, digest_of, visible
 from tools.judge.folders import may_be_made
-from tools.judge.meaning.state import NoFiles, Snapshot, knows_origins
+from tools.judge.meaning.state import NoFiles, Snapshot, knows_jobs
 from tools.judge.meaning.value import Taint, unknown
 from tools.judge.setting import Setting
 
@@ -66,8 +66,7 @@ def judge(
             judged.copies.update(examined.copies)
             judged.commands += examined.commands
             judged.looked_at += examined.looked_at
-            written = dict.fromkeys([*examined.copies, *(path for path, one in examined.files.items() if one & Taint.WRITTEN)])
-            judged.findings += _of_jobs(written, files)
+            judged.findings += map(_rewritten, examined.rewrites)
             if isinstance(effect, WritesInput):
                 continue
             judged.findings += [_host(host) for host in effect.hosts]
@@ -85,10 +84,15 @@ def judge(
         else:
             judged.findings += _file(entry, effect, setting, files or NoFiles())
             if isinstance(effect, WritesFile):
-                judged.files[effect.path] = judged.files.get(effect.path, Taint.NONE) | Taint.WRITTEN
-                judged.copies[effect.path] = ""
-                judged.findings += _of_jobs([effect.path], files)
+                _note_written(judged, effect.path, files)
     return judged
+
+
+def _note_written(judged: Judgement, path: str, files: Snapshot | None) -> None:
+    judged.files[path] = judged.files.get(path, Taint.NONE) | Taint.WRITTEN
+    judged.copies[path] = ""
+    if files is not None and knows_jobs(files) and path in files.read_by_jobs():
+        judged.findings.append(_rewritten(path))
 
 
 def _fitting(before: str, template: str) -> str:
@@ -108,13 +112,9 @@ def _command(effect: RunsCommand | WritesInput, setting: Setting, files: Snapsho
     return examine(effect.command, effect.cwd, effect.shell, files, setting, stdin=stdin, background=background)
 
 
-def _of_jobs(paths: Iterable[str], files: Snapshot | None) -> list[Finding]:
-    """Return the findings of a call that writes these files: a background process may still run one of them."""
-    if files is None or not knows_origins(files):
-        return []
+def _rewritten(path: str) -> Finding:
     why = "changes a script that a background process may still run"
-    found = (path for path in paths if files.taint(path) & Taint.RUNNING)
-    return [Finding("process.script", "ask", why, visible(path), visible(path), (path,), effect="local") for path in found]
+    return Finding("process.script", "ask", why, visible(path), visible(path), (path,), effect="local")
 
 
 def _file(entry: ToolEntry, effect: object, setting: Setting, files: Snapshot) -> list[Finding]:

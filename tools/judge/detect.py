@@ -44,6 +44,8 @@ class Examined:
     looked_at: Sequence[str] = ()
     made: Mapping[str, str] | None = None
     """Variables of the session's shell that hold the output of ``mktemp -d`` (see Meaning); None if they are unchanged."""
+    rewrites: Sequence[str] = ()
+    """Scripts that it may change and that a background process may still read."""
 
 
 def examine(
@@ -67,7 +69,12 @@ def examine(
     looks = Looks(files, None if shell is None else shell.variables, setting.home)
     found += assessed(meaning, shell, files, setting, looks)
     made = {} if looks.moves_in else None if shell is None or background else meaning.made
-    return Examined(found, [_words(act) for act in meaning.acts if act.argv], meaning.files, meaning.copies, meaning.read, made)
+    return examined_as(found, meaning, made)
+
+
+def examined_as(found: Sequence[Finding], meaning: Meaning, made: Mapping[str, str] | None = None) -> Examined:
+    words = [_words(act) for act in meaning.acts if act.argv]
+    return Examined(found, words, meaning.files, meaning.copies, meaning.read, made, meaning.rewrites)
 
 
 def too_long(text: str, setting: Setting) -> Finding:

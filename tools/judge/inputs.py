@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.effects import WritesInput
-from tools.judge.detect import Examined, assessed, meaning_of, of_text, too_long
+from tools.judge.detect import Examined, assessed, examined_as, meaning_of, of_text, too_long
 from tools.judge.effects import effect_of, farther
 from tools.judge.findings import Finding, digest_of, visible
 from tools.judge.meaning.act import Act, Meaning
@@ -32,6 +32,9 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     The findings are those that the text adds to what was written before, and those of the text by itself.
     """
     text, before = effect.text, effect.before or ""
+    if not effect.command.strip():
+        why = "it is unknown which program gets it"
+        return Examined([*of_text(text, effect.cwd), Finding("process.unknown", "ask-once", why, visible(text))])
     if len(effect.command) + len(before) + len(text) > setting.max_chars:
         return Examined([too_long(f"{effect.command}\n{before}{text}", setting)])
 
@@ -60,8 +63,7 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     if effect.before is None:
         found += [replace(one, why=f"{one.why}, and earlier input is unknown") for one in runs]
     found += _passwords([*start.acts, *whole.acts], text) or ([] if runs else _unless_plain(effect, start.acts))
-    commands = [tuple(value.text for value in act.argv) for act in whole.acts if act.argv]
-    return Examined(list(dict.fromkeys(found)), commands, whole.files, whole.copies, whole.read)
+    return examined_as(list(dict.fromkeys(found)), whole)
 
 
 def _what(finding: Finding) -> tuple[object, ...]:

@@ -104,7 +104,7 @@ def _fill(it: Walker, state: State, folder: str, maker: str, taint: Taint = Tain
     state.files = journal.changed(state.files, folder, maker, taint)
     it.found.unsure[folder] = None
     made = Taint.WRITTEN if maker in _UNPACKERS else Taint.NONE
-    filestate.last(it, journal.inside(folder), made | (taint & Taint.PROGRAM))
+    filestate.last(it, journal.inside(folder), made | (taint & Taint.PROGRAM) | filestate.changing(it))
 
 
 def roots(it: Walker, state: State, folder: str) -> list[str]:

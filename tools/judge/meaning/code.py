@@ -13,7 +13,6 @@ from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import HOLE, OF_JOBS, Taint, Value, settled, unknown
 from tools.judge.meaning.walk import Walker
-from tools.judge.readers import is_plain
 
 Values = Sequence[Value]
 Targets = Sequence[RedirectTarget]
@@ -117,20 +116,10 @@ def unfollowed(it: Walker, state: State, path: Value) -> str:
         if filestate.comes_later(it, state, name):
             return "a later command"
         if filestate.origin(it, name) & Taint.CHANGING:
-            return "a job in the background"
+            return "a background process"
         if maker := unknown_programs.unknown_program(it, name):
             return maker
     return ""
-
-
-def _read_by_job(it: Walker, state: State, path: Value, *, by_lines: bool) -> None:
-    """Record that a job in the background reads this code after it was judged: ``by_lines``, as shells do, or once earlier
-    programs of the job have ended.
-    """
-    acts = it.found.acts.values() if it.context.background and not by_lines else ()
-    if it.context.background and (by_lines or any(act.background and not is_plain(act.name) for act in acts if act.argv)):
-        for name in filestate.absolute(it, state, path.text):
-            filestate.last(it, name, Taint.RUNNING)
 
 
 def unread(
@@ -158,7 +147,7 @@ def sourced(it: Walker, state: State, path: Value, args: Values, argv: Values, t
         it.act(state, argv, targets)
         state.status = None
         return [state]
-    _read_by_job(it, state, path, by_lines=True)
+    owned.read_by_job(it, state, path.text, by_lines=True)
     before = state.positional
     if args:
         state.positional = settled(args)
@@ -186,7 +175,7 @@ def script_file(it: Walker, state: State, path: Value, args: Values, argv: Value
         if state.capture:
             state.emit(unknown())
         return [state]
-    _read_by_job(it, state, path, by_lines=True)
+    owned.read_by_job(it, state, path.text, by_lines=True)
     return shell_text(it, state, text, "file", argv, targets, list(args), path.text)
 
 
@@ -230,7 +219,7 @@ def script(it: Walker, state: State, text: Value, head: str, argv: Values, targe
     """Run a readable file that is started by its path; ``head``: the text after its ``#!``."""
     words = _started_by(head)
     program = words[0].rpartition("/")[2] if words else "sh"
-    _read_by_job(it, state, argv[0], by_lines=program in interpreters.SHELLS)
+    owned.read_by_job(it, state, argv[0].text, by_lines=program in interpreters.SHELLS)
     if program in interpreters.SHELLS and all(word[:2] == "--" or (word[:1] in "-+" and "c" not in word) for word in words[1:]):
         return shell_text(it, state, text, "file", argv, targets, list(argv), argv[0].text)
     spec = tables.interpreter(program)
@@ -268,7 +257,7 @@ def interpreter(
             taint = text.taint if text is not None else Taint.NONE
             pieces.append(Code(spec.language, unknown(taint), "file", path.text, maker))
         elif text is not None:
-            _read_by_job(it, state, path, by_lines=False)
+            owned.read_by_job(it, state, path.text)
             pieces.append(Code(spec.language, text, "file", path.text))
     for path in found.modules if len(state.cwds) == 1 else ():
         text = filestate.content(it, state, path)

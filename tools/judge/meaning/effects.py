@@ -153,7 +153,7 @@ def _placed(it: Walker, state: State, kind: str, source: Value, place: str, name
         filestate.last(it, name, Taint.BROUGHT)
     if it.context.background and kind != "copy":
         for path in (name, journal.inside(name)):
-            filestate.last(it, path, Taint.LATER)
+            filestate.last(it, path, Taint.LATER | filestate.changing(it))
     if kind in ("link", "hard link"):
         soft = kind == "link" and not source.text.startswith(("/", "~"))
         there = posixpath.normpath(posixpath.join(posixpath.dirname(name), source.text)) if soft else place

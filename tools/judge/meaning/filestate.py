@@ -26,7 +26,7 @@ _PROGRAM = Regex(r"(?:^|/)(?:s?bin|\.bin|libexec|Scripts)/([^/]+)$")
 _OPEN = Regex(r"/(?:dev|proc/self)/fd/(\d+)")
 _NET = ("/dev/tcp/", "/dev/udp/")
 _IN_ENVIRONMENT = Regex(r"(.+)/(?:bin|Scripts)/[^/]+")
-_DELAYS = names("sleep usleep snooze wait read inotifywait inotifywatch fswatch watchman ping flock nc ncat tail journalctl")
+DELAYS = names("sleep usleep snooze wait read inotifywait inotifywatch fswatch watchman ping flock nc ncat tail journalctl")
 FIXED = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/lib/", "/etc/", "/dev/", "/proc/")
 """Folders that a session cannot write to unless the user agrees."""
 _LASTING = Taint.REMOTE | Taint.DECODED | Taint.SECRET | Taint.PROGRAM | Taint.WRITTEN | Taint.LATER | Taint.BROUGHT | OF_JOBS
@@ -150,7 +150,7 @@ def comes_later(it: Walker, state: State, name: str) -> bool:
     context = it.context
     if not (context.later or context.background) or name in state.files or name.startswith(FIXED):
         return False
-    return context.later or it.found.waits or any(act.background and act.name in _DELAYS for act in it.found.acts.values())
+    return context.later or it.found.waits or any(act.background and act.name in DELAYS for act in it.found.acts.values())
 
 
 def _one(it: Walker, state: State, name: str) -> Value | None:
@@ -278,12 +278,17 @@ def put(it: Walker, state: State, name: str, entry: Value) -> None:
     state.write(name, entry)
     if entry.shown not in (journal.LINK, journal.DISK):
         it.found.copies[name] = ""
-    last(it, name, entry.taint | Taint.WRITTEN | (Taint.CHANGING if it.context.background else Taint.NONE))
+    last(it, name, entry.taint | Taint.WRITTEN | changing(it))
+
+
+def changing(it: Walker) -> Taint:
+    """Return the mark of the files that this command changes, if it is a background process."""
+    return Taint.CHANGING if it.now.background else Taint.NONE
 
 
 def last(it: Walker, name: str, taint: Taint) -> None:
     """Record the taints of a file that matter to later calls."""
-    if (lasting := taint & _LASTING) and name[:1] == "/" and (HOLE not in name or lasting & ~Taint.WRITTEN):
+    if (lasting := taint & _LASTING) and name[:1] == "/" and (HOLE not in name or lasting & ~(Taint.WRITTEN | OF_JOBS)):
         it.found.tainted[name] = it.found.tainted.get(name, Taint.NONE) | lasting
 
 

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 
 from toolcrib.contract.regex import Regex
 from tools.judge.meaning import filestate, journal
+from tools.judge.meaning.act import Act
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.state import knows_origins
-from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.meaning.value import HOLE, Taint, Value, names
 from tools.judge.meaning.walk import Walker
+from tools.judge.readers import is_plain
 
 OWN = Taint.WRITTEN | Taint.REMOTE | Taint.DECODED
 _MOST = 50
@@ -23,6 +25,7 @@ _MOST = 50
 
 def content(it: Walker, state: State, path: str) -> Value | None:
     """Return the content of one of the session's own files, as far as it can be read; None for any other file."""
+    read_by_job(it, state, path)
     for name in filestate.absolute(it, state, path):
         entry = _entry(it, state, name)
         if entry is not None:
@@ -32,6 +35,27 @@ def content(it: Walker, state: State, path: str) -> Value | None:
             if found is not None and (found.known or found.taint & Taint.REMOTE):
                 return found
     return None
+
+
+def read_by_job(it: Walker, state: State, path: str, *, by_lines: bool = False) -> None:
+    """Record that a background process reads this code after it was judged: ``by_lines``, as shells do, or once its earlier
+    programs have ended.
+    """
+    if it.now.background and (by_lines or any(map(_takes_time, it.found.acts.values()))):
+        for name in filestate.absolute(it, state, path):
+            for one in (name, filestate.real(it, name)):
+                filestate.last(it, one, Taint.RUNNING)
+
+
+_QUICK = names("cd pushd popd echo printf export true : exit")
+
+
+def _takes_time(act: Act) -> bool:
+    name = act.name
+    if not act.argv or name in _QUICK:
+        return False
+    waits = act.stdin is not None and act.stdin.taint & Taint.INPUT
+    return bool(waits) or name in filestate.DELAYS or not is_plain(name)
 
 
 def _entry(it: Walker, state: State, name: str) -> Value | None:

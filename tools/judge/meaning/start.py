@@ -6,12 +6,12 @@ import functools
 from collections.abc import Container
 
 from tools.judge.budget import Budget
-from tools.judge.meaning import traps
+from tools.judge.meaning import journal, traps
 from tools.judge.meaning.act import Fault, Meaning
 from tools.judge.meaning.base import asks_for_last
 from tools.judge.meaning.run import Interpreter
 from tools.judge.meaning.shellstate import State, Var
-from tools.judge.meaning.state import ShellNow, Snapshot
+from tools.judge.meaning.state import ShellNow, Snapshot, knows_jobs
 from tools.judge.meaning.value import Taint, Value, unknown
 from tools.judge.meaning.walk import Stop
 from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse
@@ -23,6 +23,7 @@ _MOST_ELEMENTS = 1_000
 def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, programs: Container[str]) -> Meaning:
     it = Interpreter(now, snapshot, budget, programs)
     made: dict[str, str] = {}
+    rewrites: list[str] = []
     try:
         script = parse(text, budget)
         it.context.text = text
@@ -36,6 +37,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
             ends = it.traps(it.whole(script, first))
         made = _made(now, ends)
         it.found.tainted.update(_secret(ends))
+        rewrites = [path for path in (snapshot.read_by_jobs() if knows_jobs(snapshot) else ()) if _changes(ends, path)]
     except ShellSyntaxError as error:
         it.found.faults[Fault("syntax", str(error), getattr(error, "offset", 0))] = None
     except ShellTooComplex as error:
@@ -48,7 +50,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
         it.found.faults[Fault("opaque", f"{type(error).__name__}: {error}"[:200], it.span[0])] = None
     found = it.found
     left = (found.tainted, found.copies, tuple(found.links), tuple(found.lists), tuple(found.unsure), tuple(found.arrived), made)
-    return Meaning(tuple(found.acts.values()), tuple(found.faults), tuple(found.read), *left, it.limits.steps)
+    return Meaning(tuple(found.acts.values()), tuple(found.faults), tuple(found.read), *left, it.limits.steps, rewrites)
 
 
 def _made(now: ShellNow, ends: list[State]) -> dict[str, str]:
@@ -60,6 +62,10 @@ def _made(now: ShellNow, ends: list[State]) -> dict[str, str]:
         if len(held) == 1 and (text := held.pop()):
             found[name] = text
     return found
+
+
+def _changes(ends: list[State], path: str) -> bool:
+    return any(journal.find(end.files, path) or journal.perhaps_written(end.files, path) for end in ends if end.files)
 
 
 def _secret(ends: list[State]) -> dict[str, Taint]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
@@ -49,6 +49,15 @@ class KnowsOrigins(Protocol):
 
 
 @runtime_checkable
+class KnowsJobs(Protocol):
+    """A Snapshot that knows what background processes of the session read."""
+
+    def read_by_jobs(self) -> Collection[str]:
+        """Return the absolute paths of the scripts that a background process may still read."""
+        ...
+
+
+@runtime_checkable
 class KnowsMoves(Protocol):
     """A Snapshot that recognises the session's folders, and files that were moved there from outside."""
 
@@ -87,6 +96,10 @@ def able(kind: type, ability: type) -> bool:
 
 def knows_origins(snapshot: Snapshot) -> TypeGuard[KnowsOrigins]:
     return able(type(snapshot), KnowsOrigins)
+
+
+def knows_jobs(snapshot: Snapshot) -> TypeGuard[KnowsJobs]:
+    return able(type(snapshot), KnowsJobs)
 
 
 def knows_moves(snapshot: Snapshot) -> TypeGuard[KnowsMoves]:

@@ -72,13 +72,13 @@ class Taint(Flags):
     INPUT = 131072
     """Comes from the standard input of a background process, which later calls write to."""
     RUNNING = 262144
-    """Mark of a script that a job in the background may still read; no value has it."""
+    """Mark of a script that a background process of the session may still read; no value has it."""
     CHANGING = 524288
-    """Mark of a file that a job in the background may still change; no value has it."""
+    """Mark of a file that a background process of the session may still change; no value has it."""
 
 
 OF_JOBS = Taint.RUNNING | Taint.CHANGING
-"""Marks of files that a job in the background uses."""
+"""Marks of files that background processes use. They count until the session has no running process."""
 
 WHOLE = Taint.OUTSIDE | Taint.MADE
 """Marks of a text in its original form; a text made from it does not have them."""
