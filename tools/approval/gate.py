@@ -118,8 +118,7 @@ class ApprovalGate:
 
         entry, effects, policy = case.entry, case.ctx.effects, case.policy
         workspace = policy.project_root or cwd_of(effects)
-        known = {"others": origins.others, "made": origins.made, "read_by_jobs": origins.read_by_jobs}
-        files = GatheredFiles(origins.taints, origins.copies, workspace=workspace, **known)
+        files = GatheredFiles.of(origins, workspace)
         if policy.mode not in ADDING and not files.has_taints and policy.harmless.knows(effects):
             return self._decide(case, Judgement(), files)
         judged = judge(entry, effects, setting=policy.setting, files=files)

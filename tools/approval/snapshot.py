@@ -12,6 +12,7 @@ from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
 from toolcrib.contract.records import NO_ENTRIES
+from tools.approval.origins import Origins
 from tools.approval.uncommitted import ask_git, ask_git_here, read_status
 from tools.environments.own_files import MatchesHardLinks
 from tools.judge.file_view import UNSEEN, WorkTree
@@ -66,6 +67,12 @@ class GatheredFiles:
         self.wanted: set[str] = set()
         self.unresolved: set[str] = set()
         self.unseen: set[tuple[str, str]] = set()
+
+    @classmethod
+    def of(cls, origins: Origins, workspace: str) -> GatheredFiles:
+        """Return a Snapshot for one judgement in a session with these origins."""
+        made, jobs = origins.made, origins.read_by_jobs
+        return cls(origins.taints, origins.copies, others=origins.others, workspace=workspace, made=made, read_by_jobs=jobs)
 
     def inspect_path(self, path: str) -> Seen:
         seen = self._seen.get(path)

@@ -33,6 +33,7 @@ from tools.judge.paths import (
 from tools.judge.reads import processes
 from tools.judge.rules import ALL, BY_PATH, ENVIRONMENT, REDIRECTED, family, file_rules, rows_for
 from tools.judge.rules.environment import assigned
+from tools.judge.rules.inputs import open_input_findings
 from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
 from tools.judge.rules.sockets import SOCKETS, concerns
@@ -145,6 +146,8 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
     if act.code:
         for key, why in code_findings(act, before):
             yield finding_of(act, key, "ask-once", why)
+    for key, why in open_input_findings(view, names):
+        yield finding_of(act, key, "ask-once", why)
     yield from _by_paths(act, view, names, basis)
     if basis.protected and not (name in LOOKS and not act.redirects):
         yield from touched_own(act, basis)

@@ -20,7 +20,7 @@ from tools.judge.file_view import Looks
 from tools.judge.findings import MAX_COMMAND_CHARS, Finding, visible
 from tools.judge.installed import Ours
 from tools.judge.meaning import interpret
-from tools.judge.meaning.act import Act, Meaning
+from tools.judge.meaning.act import Act
 from tools.judge.meaning.state import NoFiles, ShellNow, Snapshot, knows_temporary
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.patterns import added
@@ -46,6 +46,7 @@ class Examined:
     """Variables of the session's shell that hold the output of ``mktemp -d`` (see Meaning); None if they are unchanged."""
     rewrites: Sequence[str] = ()
     """Scripts that it may change and that a background process may still read."""
+    acts: Sequence[Act] = ()
 
 
 def examine(
@@ -57,24 +58,32 @@ def examine(
     *,
     stdin: Value | None = None,
     background: bool = False,
+    after: Sequence[Value] = (),
 ) -> Examined:
     """Examine a command that would run in ``cwd`` (absolute, or "" if unknown). Never raises; linear in the command's length.
 
-    ``stdin``: its standard input; ``background``: it runs beside later calls.
+    ``stdin``: its standard input; ``background``: it runs beside later calls. ``after``: find only what follows this act.
     """
     if len(command) > setting.max_chars:
         return Examined([too_long(command, setting)])
     found = of_text(command, cwd)
-    meaning = meaning_of(command, cwd, shell, files, setting, stdin=stdin, background=background)
+    now = now_of(cwd, shell, setting.home, files)
+    if stdin is not None or background:
+        now = replace(now, stdin=stdin, background=background)
+    meaning = interpret(command, now, files, _budget(setting.max_chars), filed())
+    if after:
+        at = next((number for number, act in enumerate(meaning.acts, 1) if act.argv == after), len(meaning.acts))
+        meaning = replace(meaning, acts=meaning.acts[at:])
+    real = getattr(files, "real", None)
     looks = Looks(files, None if shell is None else shell.variables, setting.home)
-    found += assessed(meaning, shell, files, setting, looks)
+    path = "" if shell is None else shell.variables.get("PATH", "")
+    ours = Ours(setting.installed, path, files.inspect_path) if setting.installed.closed or setting.installed.sessions else None
+    found += assess(
+        meaning, protected=setting.protected, home=setting.home, extra=setting.rules, real=real, looks=looks, ours=ours
+    )
     made = {} if looks.moves_in else None if shell is None or background else meaning.made
-    return examined_as(found, meaning, made)
-
-
-def examined_as(found: Sequence[Finding], meaning: Meaning, made: Mapping[str, str] | None = None) -> Examined:
     words = [_words(act) for act in meaning.acts if act.argv]
-    return Examined(found, words, meaning.files, meaning.copies, meaning.read, made, meaning.rewrites)
+    return Examined(found, words, meaning.files, meaning.copies, meaning.read, made, meaning.rewrites, meaning.acts)
 
 
 def too_long(text: str, setting: Setting) -> Finding:
@@ -88,34 +97,6 @@ def of_text(text: str, cwd: str) -> list[Finding]:
         shown = f"it contains {hidden.encode('unicode_escape', 'surrogatepass').decode()}, which a screen does not show as it is"
         found.append(_opaque("characters", shown, text))
     return found + _by_added_patterns(text, cwd)
-
-
-def meaning_of(
-    command: str,
-    cwd: str,
-    shell: ShellState | None,
-    files: Snapshot,
-    setting: Setting,
-    *,
-    stdin: Value | None = None,
-    background: bool = False,
-) -> Meaning:
-    """Interpret a command; see ``examine``."""
-    now = now_of(cwd, shell, setting.home, files)
-    if stdin is not None or background:
-        now = replace(now, stdin=stdin, background=background)
-    return interpret(command, now, files, _budget(setting.max_chars), filed())
-
-
-def assessed(
-    meaning: Meaning, shell: ShellState | None, files: Snapshot, setting: Setting, looks: Looks | None = None
-) -> list[Finding]:
-    """Return the findings of an interpreted command."""
-    real = getattr(files, "real", None)
-    looks = looks or Looks(files, None if shell is None else shell.variables, setting.home)
-    path = "" if shell is None else shell.variables.get("PATH", "")
-    ours = Ours(setting.installed, path, files.inspect_path) if setting.installed.closed or setting.installed.sessions else None
-    return assess(meaning, protected=setting.protected, home=setting.home, extra=setting.rules, real=real, looks=looks, ours=ours)
 
 
 def detect_dangerous_command(

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.effects import WritesInput
-from tools.judge.detect import Examined, assessed, examined_as, meaning_of, of_text, too_long
+from tools.judge.detect import Examined, examine, of_text, too_long
 from tools.judge.effects import effect_of, farther
 from tools.judge.findings import Finding, digest_of, visible
-from tools.judge.meaning.act import Act, Meaning
+from tools.judge.meaning.act import Act
 from tools.judge.meaning.base import BOUNDARY
 from tools.judge.meaning.state import Snapshot
 from tools.judge.meaning.value import Taint, Value, names, unknown
@@ -38,32 +38,26 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     if len(effect.command) + len(before) + len(text) > setting.max_chars:
         return Examined([too_long(f"{effect.command}\n{before}{text}", setting)])
 
-    def fed(given: str | None) -> Meaning:
-        stdin = unknown(Taint.INPUT) if given is None else Value(given, Taint.INPUT)
-        return meaning_of(effect.command, effect.cwd, effect.shell, files, setting, stdin=stdin, background=True)
+    def fed(given: str, after: Sequence[Value] = ()) -> Examined:
+        stdin = Value(given, Taint.INPUT)
+        return examine(effect.command, effect.cwd, effect.shell, files, setting, stdin=stdin, background=True, after=after)
 
-    def findings(meaning: Meaning) -> list[Finding]:
-        return assessed(meaning, effect.shell, files, setting)
-
-    whole = fed(before + text)
-    start = fed(None)
+    whole, earlier = fed(before + text), {_what(one) for one in fed(before).findings}
     found = of_text(text, effect.cwd)
-    earlier = {_what(one) for one in findings(fed(before))}
-    for one in findings(whole):
+    for one in whole.findings:
         if _what(one) not in earlier or _is_lost(one) or (one.text and one.text in visible(text, len(text))):
             found.append(one)
-    found += [one for one in findings(fed(text)) if not _is_lost(one)]
-    if before.endswith("\n") and not before.endswith("\\\n"):
-        found += [
-            one
-            for one in findings(_after_boundary(fed(f"{before}{' '.join(one.text for one in BOUNDARY)}\n{text}")))
-            if not _is_lost(one)
-        ]
-    runs = [one for one in findings(start) if one.key in _RUNS]
+    found += [one for one in fed(text).findings if not _is_lost(one)]
+    if before.endswith("\n") and not before.endswith("\\\n"):  # in the state that it left, also what it did before
+        marked = f"{before}{' '.join(one.text for one in BOUNDARY)}\n{text}"
+        found += [one for one in fed(marked, BOUNDARY).findings if not _is_lost(one)]
+    unknown_input = unknown(Taint.INPUT)
+    start = examine(effect.command, effect.cwd, effect.shell, files, setting, stdin=unknown_input, background=True)
+    runs = [one for one in start.findings if one.key in _RUNS]
     if effect.before is None:
         found += [replace(one, why=f"{one.why}, and earlier input is unknown") for one in runs]
     found += _passwords([*start.acts, *whole.acts], text) or ([] if runs else _unless_plain(effect, start.acts))
-    return examined_as(list(dict.fromkeys(found)), whole)
+    return replace(whole, findings=list(dict.fromkeys(found)))
 
 
 def _what(finding: Finding) -> tuple[object, ...]:
@@ -73,11 +67,6 @@ def _what(finding: Finding) -> tuple[object, ...]:
 def _is_lost(finding: Finding) -> bool:
     """Return whether the finding says that the input could not be followed, so that nothing is known about any part of it."""
     return finding.key in _RUNS or (finding.key.startswith("opaque.") and not finding.argv)
-
-
-def _after_boundary(meaning: Meaning) -> Meaning:
-    at = [number for number, act in enumerate(meaning.acts) if tuple(act.argv) == BOUNDARY]
-    return replace(meaning, acts=meaning.acts[at[0] + 1 :] if at else ())
 
 
 def _reading(acts: Sequence[Act]) -> Iterator[Act]:

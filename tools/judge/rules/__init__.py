@@ -33,7 +33,6 @@ MODULES = (
     "sending",
     "shells",
     "terminals",
-    "inputs",
     "sockets",
     "servers",
     "environment",

@@ -1,0 +1,368 @@
+"""Background processes and their input at the gate: what is asked and refused, and what is not (003-30)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tools.process_registry  # noqa: F401 - it registers a tool
+from tests.tools.approval.conftest import HOME, PROJECT, Floor
+from toolcrib import RunsCommand, UsesProcess, WritesInput
+from toolcrib.contract.dataclass import replace
+from toolcrib.testing import FakeEnvironment
+from tools.environments import open_environment
+from tools.judge.calls import judge
+from tools.judge.layers import Layers, remaining
+from tools.judge.setting import Setting
+from tools.registry import registry
+
+FILES = {
+    f"{PROJECT}/x.sh": b"echo hello\n",
+    f"{PROJECT}/long.sh": b"#!/bin/bash\nsleep 60\necho done\n",
+    f"{PROJECT}/waits.sh": b"#!/bin/sh\nnpm test\nsh x.sh\n",
+    f"{PROJECT}/shell.sh": b"#!/bin/sh\necho ready\nexec bash\n",
+    f"{PROJECT}/app.py": b"import time\ntime.sleep(60)\n",
+    f"{PROJECT}/evil": b"rm -rf ~\n",
+    f"{PROJECT}/package.json": b'{"scripts": {"dev": "vite", "test": "jest"}}\n',
+}
+
+
+class Bench(Floor):
+    """A session with processes: ``start`` and ``feed`` declare the effects that ``terminal`` and ``process`` have."""
+
+    def __init__(self, file: Path, environment: Any = None) -> None:
+        super().__init__(file, environment or FakeEnvironment(dict(FILES), commands=lambda request: (0, b""), cwd=PROJECT))
+        self.command, self.name = "", "job"
+        self.before: str | None = ""
+        self.text = ""
+        put = self.dispatcher.registry.register
+        shown = {"description": "x", "parameters": {"type": "object"}}
+        put("start", "x", shown, lambda args: "{}", kind="execute", effects=self._starts)
+        put("feed", "x", shown, lambda args: "{}", kind="execute", effects=self._feeds)
+        put("look", "x", shown, lambda args: "{}", kind="execute", effects=lambda args, ctx: [UsesProcess("job", args["does"])])
+
+    def _starts(self, args: Any, ctx: Any) -> list[Any]:
+        return [RunsCommand(args["command"], PROJECT, background=True, open_input=args["open"])]
+
+    def _feeds(self, args: Any, ctx: Any) -> list[Any]:
+        return [WritesInput(self.name, args["text"], self.command, PROJECT, before=self.before)]
+
+    def start(self, command: str, *, opened: bool = False) -> str | set[str]:
+        self.command, self.before = command, ""
+        return self.call("start", {"command": command, "open": opened})
+
+    def feed(self, text: str) -> str | set[str]:
+        self.text = text
+        found = self.call("feed", {"text": text})
+        if found == "ran":
+            self._wrote()
+        return found
+
+    def allow(self) -> bool:
+        """Answer the request of the last step with yes."""
+        assert self.last is not None
+        ran = self.answer().result.is_success
+        if self.last.call.name == "feed":
+            self._wrote()
+        return ran
+
+    def _wrote(self) -> None:
+        self.before = None if self.before is None else self.before + self.text
+
+    def step(self, step: str) -> str | set[str]:
+        """Do one step of a row: ``OPEN command``, ``BACK command``, ``DO command``, ``PUT path``, or a line of input."""
+        kind, _, rest = step.partition(" ")
+        match kind:
+            case "OPEN" | "BACK":
+                return self.start(rest, opened=kind == "OPEN")
+            case "DO":
+                return self.do(rest)
+            case "PUT":
+                return self.call("write_file", {"path": f"{PROJECT}/{rest}", "content": "rm -rf ~\n"})
+        return self.feed(f"{step}\n")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path / "store.db")
+    yield made
+    asyncio.run(made.close())
+
+
+HOSTILE = {
+    "a line that the terminal would refuse": ["OPEN sh", "rm -rf ~"],
+    "a line that the terminal would ask about": ["OPEN sh", "git push --force"],
+    "split over two writes": ["OPEN bash", "rm -rf \\", "~"],
+    "a heredoc": ["OPEN sh", "sh <<E", "rm -rf ~"],
+    "a here-string": ["OPEN bash", "bash <<< 'rm -rf ~'"],
+    "decoded line by line": ["OPEN sh", "base64 -d > y <<E", "cm0gLXJmIH4K", "E", "sh y"],
+    "decoded in a pipe": ["OPEN sh", "echo cm0gLXJmIH4K | base64 -d | sh"],
+    "cd, then a pattern": ["OPEN sh", "cd ~", "rm -rf *"],
+    "python in two lines": ["OPEN python3 -i", "import os", "os.system('rm -rf ~')"],
+    "python with a name for it": ["OPEN python3", "from shutil import rmtree as r", "r('/home/dev')"],
+    "sqlite's shell": ["OPEN sqlite3 a.db", "select 1;", ".shell rm -rf ~"],
+    "psql's shell": ["OPEN psql -h db", "select 1;", "\\! rm -rf ~"],
+    "a table dropped": ["OPEN psql -h db", "drop table users;"],
+    "redis emptied": ["OPEN redis-cli -h cache", "flushall"],
+    "an alias of an earlier line": ["OPEN bash", "shopt -s expand_aliases", "alias k='rm -rf ~'", "k"],
+    "a function of an earlier line": ["OPEN sh", "f() { rm -rf ~; }", "f"],
+    "a function that was allowed once": ["OPEN sh", "f() { rm -rf build; }", "f", "f"],
+    "a variable of an earlier line": ["OPEN sh", "D=~", 'rm -rf "$D"'],
+    "node's child processes": ["OPEN node -i", "const c = require('child_process')", "c.execSync('rm -rf ~')"],
+    "a shell in the shell": ["OPEN sh", "python3 -i", "import os"],
+    "a shell behind a plain program": ["OPEN bash -c 'cat; exec bash'", "hello"],
+    "a shell in a script": ["OPEN ./shell.sh"],
+    "a shell of another user": ["OPEN sudo -i"],
+    "a shell in a container": ["OPEN docker exec -i web sh"],
+    "a shell on another machine": ["OPEN ssh host"],
+    "a debugger's shell": ["OPEN gdb ./app", "shell rm -rf ~"],
+    "a loop that runs what it reads": ["OPEN while read -r x; do eval \"$x\"; done", "rm -rf ~"],
+    "input that names files": ["OPEN xargs rm -rf", "src"],
+    "a password": ["OPEN sudo -S ls", "hunter2"],
+    "a password in a shell": ["OPEN sh", "ssh host ls", "hunter2"],
+    "hidden characters": ["OPEN sh", "ls \u202e; ~ fr- mr"],
+    "a program that is not known": ["OPEN ./server", "shutdown"],
+    "a start file": ["OPEN tee -a ~/.bashrc", "rm -rf ~"],
+    "text that can't be read": ["OPEN python3 -i", "print(1", "print(1)"],
+    "a script that it reads later": ["BACK sleep 5; sh x.sh"],
+    "a script that it reads after a program": ["BACK ./waits.sh", "PUT x.sh"],
+    "a script that it reads by lines": ["BACK ./long.sh", "PUT long.sh"],
+    "the same by a command": ["BACK ./long.sh", "DO echo 'rm -rf ~' >> long.sh"],
+    "the same by its input": ["BACK ./long.sh", "OPEN tee -a long.sh", "rm -rf ~"],
+    "code that it reads after a build": ["BACK make && python app.py", "PUT app.py"],
+    "a package that it reads later": ["BACK sleep 5; npm test", "PUT package.json"],
+    "a loop that waits": ["BACK while true; do sh x.sh; sleep 1; done"],
+    "a script that it writes": ["BACK sleep 5; cp evil x.sh", "DO sh x.sh"],
+    "a script that is written by its input": ["OPEN cat > x.sh", "echo hello", "DO sh x.sh"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", HOSTILE.values(), ids=HOSTILE)
+def test_the_last_step_is_asked_about_or_refused(bench: Bench, steps: list[str]) -> None:
+    """003-30: the user allows each earlier step."""
+    for step in steps[:-1]:
+        found = bench.step(step)
+        assert found != "refused", step
+        if isinstance(found, set):
+            assert bench.allow(), step
+    assert bench.step(steps[-1]) != "ran"
+
+
+RUNS_INPUT = [
+    *(
+        "sh",
+        "bash -i",
+        "python3",
+        "python3 -i app.py",
+        "python -m pdb app.py",
+        "psql",
+        "psql -h db",
+        "mysql -h db",
+        "sqlite3 a.db",
+    ),
+    *("node", "node -i", "redis-cli", "ssh host", "screen", "tmux", "tmux new -s x", "gdb ./app", "env sh", "sudo sh", "irb"),
+    *("docker exec -i web sh", "docker run -i ubuntu", "docker attach web", "kubectl exec -i pod -- sh", "bash -c 'exec sh'"),
+    *("timeout 60 sh", "nohup bash", "ghci", "R", "rails console", "vim", "su", "fish", "busybox sh", "cat | sh", "tee log | sh"),
+    *("read -r x; $x", "source /dev/stdin", 'eval "$(cat)"', "bash <(cat)", "python3 /dev/stdin", "make -f -", "awk -f -"),
+]
+
+
+@pytest.mark.parametrize("command", RUNS_INPUT)
+def test_a_program_that_runs_its_input_is_asked_about_each_time(bench: Bench, command: str) -> None:
+    """003-30: no answer covers the next start."""
+    assert isinstance(bench.start(command, opened=True), set)
+    assert bench.last is not None
+    assert bench.last.result.suspension is not None
+    assert bench.last.result.suspension.parameters["scopes"] == ["once"]
+
+
+ORDINARY = [
+    *(
+        "npm run dev",
+        "npm ci && npm run dev",
+        "cd web && npm run dev",
+        "yarn start",
+        "vite",
+        "npx tsc --watch",
+        "make",
+        "make -j8 all",
+    ),
+    *("uvicorn app:app --reload", "flask run", "python manage.py runserver", "python app.py", "python -m http.server 8000"),
+    *("cargo watch -x run", "cargo build --release", "go run .", "pytest -q", "npm test -- --watch", "tail -f app.log"),
+    *("docker logs -f web", "docker compose up", "journalctl -f", "./server --port 80", "PORT=1 node server.js", "rails server"),
+    *("./long.sh", "bash long.sh", "cat", "grep -n x", "kubectl port-forward svc/web 8080:80", "ping localhost", "hugo server"),
+]
+
+
+@pytest.mark.parametrize("command", ORDINARY)
+@pytest.mark.parametrize("opened", [False, True], ids=["closed", "open"])
+def test_an_ordinary_program_starts_as_in_the_foreground(bench: Bench, command: str, opened: bool) -> None:
+    """003-30"""
+    assert bench.do(command) == "ran"
+    assert bench.start(command, opened=opened) == "ran"
+
+
+HARMLESS = {
+    "python": ["OPEN python3 -i", "print(6*7)", "x = [n * n for n in range(5)]", "import json", "print(json.dumps(x))"],
+    "a shell": ["OPEN bash", "cd src", "ls -la", "export A=1", "git status", "for i in 1 2; do echo $i; done", "npm test"],
+    "node": ["OPEN node", "console.log(1)", "let x = 2", "x + 1"],
+    "sqlite": ["OPEN sqlite3 a.db", "select 1;", ".tables", "select count(*) from users;"],
+    "psql": ["OPEN psql -h db", "select 1;", "\\d", "explain select * from users;"],
+    "cat": ["OPEN cat", "hello", "rm -rf ~"],
+    "grep": ["OPEN grep -n error", "an error"],
+    "a named file": ["OPEN tee notes.txt", "hello"],
+    "sort": ["OPEN sort", "b", "a"],
+}
+
+
+@pytest.mark.parametrize("steps", HARMLESS.values(), ids=HARMLESS)
+def test_harmless_lines_are_not_asked_about(bench: Bench, steps: list[str]) -> None:
+    """003-30"""
+    if bench.step(steps[0]) != "ran":
+        assert bench.allow()
+    assert [bench.step(step) for step in steps[1:]] == ["ran"] * (len(steps) - 1)
+
+
+@pytest.mark.parametrize("script", ["app.py", "x.sh"])
+def test_files_that_no_process_reads_any_more_are_free(bench: Bench, script: str) -> None:
+    """Python reads its whole script at the start, and nothing is known to read the other one."""
+    assert bench.start("python app.py") == "ran"
+    assert bench.step(f"PUT {script}") == "ran"
+
+
+def test_a_script_is_free_again_once_no_process_runs(tmp_path: Path) -> None:
+    """On this machine, with the real tools."""
+    script = tmp_path / "long.sh"
+    script.write_text("sleep 60\n")
+    floor = Floor(tmp_path / "store.db", open_environment("local", cwd=str(tmp_path)), project_root=str(tmp_path))
+    entry = registry.get("process")
+    assert entry is not None
+    floor.dispatcher.registry.put(entry)
+    scope = floor.scope()
+    write = {"path": str(script), "content": "echo changed\n"}
+    try:
+        assert floor.run("terminal", {"command": "sh long.sh", "background": True, "name": "job"}, scope).result.is_success
+        asked = floor.run("write_file", write, scope).result.suspension
+        assert asked is not None
+        assert [one["key"] for one in asked.parameters["findings"]] == ["process.script"]
+        assert floor.run("process", {"action": "remove", "name": "job"}, scope).result.is_success
+        assert floor.run("write_file", write, scope).result.is_success
+    finally:
+        asyncio.run(floor.close())
+
+
+# -- what an answer covers -------------------------------------------------------------------------------------------
+
+
+def test_a_grant_for_input_covers_one_command_of_one_process(bench: Bench) -> None:
+    assert bench.start("python app.py", opened=True) == "ran"
+    assert bench.feed("yes\n") == {"process.input@job"}
+    assert bench.answer({"approved": True, "scope": "session"}).result.is_success
+    assert bench.feed("no\n") == "ran"
+    assert bench.start("./server", opened=True) == "ran"
+    assert bench.feed("no\n") == {"process.input@job"}, "another program under the same name"
+    bench.command, bench.name = "python app.py", "other"
+    assert bench.feed("no\n") == {"process.input@other"}
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [("sh", {"opaque.input"}), ("ssh host", {"opaque.input", "process.password"}), ("psql -h db", {"process.client"}),
+     ("./server", {"process.input@job"}), ("", {"process.unknown"}), ("cat", "ran")],
+)  # fmt: skip
+def test_input_is_asked_about_if_earlier_input_is_unknown(bench: Bench, command: str, expected: set[str] | str) -> None:
+    """As after a restart of toolcrib."""
+    bench.command, bench.before = command, None
+    assert bench.feed("ls\n") == expected
+    assert bench.feed("ls\n") == expected
+
+
+def test_a_user_sees_the_text_and_the_process(bench: Bench) -> None:
+    bench.start("python app.py", opened=True)
+    bench.feed("first\nsecond\x1b[2K\n")
+    assert bench.last is not None
+    ticket = bench.last.result.suspension
+    assert ticket is not None
+    prompt = ticket.parameters["prompt"]
+    assert "feed wants to write to the input of the process job:\n  │ first\n  │ second^[[2K" in prompt
+    assert "which runs:\n  │ python app.py" in prompt
+    assert "command" not in ticket.parameters
+    assert "to the input of job: first" in ticket.message
+    bench.start("sh", opened=True)
+    assert bench.last.result.suspension is not None
+    started = bench.last.result.suspension.parameters
+    assert "start wants to run in the background, with its input open:\n  │ sh" in started["prompt"]
+    assert "runs what is written to its input" in started["prompt"]
+
+
+def test_the_audit_log_has_the_text_and_the_process(bench: Bench) -> None:
+    bench.command = "cat"
+    assert bench.feed("hello\n") == "ran"
+    assert bench.call("look", {"does": ""}) == "ran"
+    assert bench.start("make") == "ran"
+    first, second = asyncio.run(bench.store.audit.entries("s1"))
+    assert first.detail["inputs"] == [{"process": "job", "text": "hello\n", "program": "cat"}]
+    assert "command" not in first.detail, "nobody replays it as a command"
+    assert (second.detail["command"], second.detail["starts"]) == ("make", "in the background")
+
+
+def test_an_answer_is_bound_to_the_text_and_what_was_written_before(bench: Bench) -> None:
+    bench.start("./server", opened=True)
+    assert bench.feed("yes\n") == {"process.input@job"}
+    assert bench.last is not None
+    first = bench.last.result.suspension
+    assert bench.allow()
+    assert bench.feed("yes\n") == {"process.input@job"}
+    second = bench.last.result.suspension
+    assert first is not None
+    assert second is not None
+    assert first.binds != second.binds, "the text before it differs"
+
+
+# -- plan mode, and the layers ---------------------------------------------------------------------------------------
+
+
+def test_plan_mode_only_looks(bench: Bench) -> None:
+    bench.gate.policy = replace(bench.gate.policy, mode="plan")
+    assert bench.call("look", {"does": ""}) == "ran"
+    assert bench.call("look", {"does": "ends it"}) == "refused"
+    assert bench.start("ls") == "refused"
+    assert bench.start("cat", opened=True) == "refused"
+    bench.command = "cat"
+    assert bench.feed("hello\n") == "refused"
+    assert bench.do("ls") == "ran"
+
+
+def _left(command: str, text: str | None = None) -> set[str]:
+    """Return the keys of the findings that a sandbox with snapshots of everything in it does not contain."""
+    entry = registry.get("terminal")
+    assert entry is not None
+    started = RunsCommand(command, PROJECT, background=True, open_input=True)
+    effect = started if text is None else WritesInput("job", text, command, PROJECT)
+    layers = Layers((PROJECT,), covers=lambda path: True, reaches_all_covered=True)
+    return {one.key for one in remaining(judge(entry, [effect], setting=Setting(home=HOME)).findings, layers)}
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "expected"),
+    [
+        ("sh", None, set()),
+        ("sh", "rm -rf build\n", set()),
+        ("sh", "git push --force\n", {"git.push-force"}),
+        ("python3 -i", None, set()),
+        ("sqlite3 a.db", None, set()),
+        ("./server", "go\n", set()),
+        ("ssh host", None, {"opaque.input"}),
+        ("psql -h db", None, {"process.client"}),
+        ("redis-cli -h cache", None, {"process.client"}),
+        ("tmux", None, {"process.client"}),
+        ("docker exec -i web sh", None, {"opaque.input"}),
+        ("sudo -S ls", "hunter2\n", {"process.password"}),
+    ],
+)
+def test_layers_contain_what_stays_in_the_sandbox(command: str, text: str | None, expected: set[str]) -> None:
+    assert {key.partition("@")[0] for key in _left(command, text)} == expected
