@@ -62,7 +62,10 @@ def _until(grant: Grant) -> str:
 def _what(entry: AuditEntry) -> str:
     detail = entry.detail
     paths = detail.get("paths") or []
-    return line(str(detail.get("command") or ", ".join(map(str, paths))))
+    written = "; ".join(
+        f"to {one.get('process')} ({one.get('program')}): {one.get('text')}" for one in detail.get("inputs") or []
+    )
+    return line(str(detail.get("command") or written or ", ".join(map(str, paths))))
 
 
 def _keys(entry: AuditEntry) -> str:

@@ -237,7 +237,8 @@ def question(ticket: SuspendTicket, redactor: Redactor) -> str | None:
     it are new for each request, so the data can't imitate them.
     """
     given = ticket.parameters
-    told: dict[str, Any] = {name: given[name] for name in ("tool", "where", "command", "cwd", "path", "paths") if name in given}
+    shown = ("tool", "where", "command", "starts", "cwd", "path", "paths", "inputs")
+    told: dict[str, Any] = {name: given[name] for name in shown if name in given}
     args = ticket.call.args if ticket.call is not None else None
     if args != {"command": given.get("command")}:
         told["arguments"] = args

@@ -146,8 +146,9 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
     if act.code:
         for key, why in code_findings(act, before):
             yield finding_of(act, key, "ask-once", why)
-    for key, why in open_input_findings(view, names):
-        yield finding_of(act, key, "ask-once", why)
+    if act.stdin is not None and act.stdin.taint & Taint.INPUT:
+        for key, why in open_input_findings(view, names):
+            yield finding_of(act, key, "ask-once", why)
     yield from _by_paths(act, view, names, basis)
     if basis.protected and not (name in LOOKS and not act.redirects):
         yield from touched_own(act, basis)

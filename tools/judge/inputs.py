@@ -18,6 +18,8 @@ from tools.judge.rules.opaque import CLIENT_INPUT, INPUT
 from tools.judge.setting import Setting
 
 _RUNS = frozenset({INPUT, CLIENT_INPUT})
+_UNCLEAR = ("opaque.", "code.")
+"""Prefixes of keys of findings about a command that can't be followed, so that nobody knows what it does with its input."""
 _ASK_PASSWORDS = names(
     "sudo sudo-rs doas su pkexec runuser run0 login sg newgrp passwd chpasswd ssh scp sftp ssh-add sshpass mosh telnet kinit"
     " gpg cryptsetup"
@@ -54,6 +56,7 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     unknown_input = unknown(Taint.INPUT)
     start = examine(effect.command, effect.cwd, effect.shell, files, setting, stdin=unknown_input, background=True)
     runs = [one for one in start.findings if one.key in _RUNS]
+    found += [one for one in start.findings if one.key.startswith(_UNCLEAR) and one.key not in _RUNS]
     if effect.before is None:
         found += [replace(one, why=f"{one.why}, and earlier input is unknown") for one in runs]
     found += _passwords([*start.acts, *whole.acts], text) or ([] if runs else _unless_plain(effect, start.acts))

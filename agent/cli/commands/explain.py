@@ -183,7 +183,8 @@ def _as_json(explained: Explanation, explainer: Explainer) -> dict[str, Any]:
 async def _replay(crib: Crib, args: argparse.Namespace) -> int:
     from agent.explainer import Explainer
 
-    entries = [one for one in await _logged(crib, args.session) if isinstance(one.detail.get("command"), str)]
+    logged = await _logged(crib, args.session)
+    entries = [one for one in logged if isinstance(one.detail.get("command"), str) and "starts" not in one.detail]
     changed: list[dict[str, Any]] = []
     if entries:
         explainer = await Explainer.of_new(crib.default, args.backend, args.mode)

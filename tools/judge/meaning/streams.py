@@ -74,9 +74,9 @@ def _input(it: Walker, state: State, one: Redirect, found: Streams) -> None:
             found.opened[f"{fd}>"] = path
     elif one.op == "<&":
         text = expand.single(it, state, one.target).text
-        if text == "0" or text.startswith("-"):
+        if text.startswith("-") or (text == "0" and (fd == 0 or state.stdin is None)):
             return
-        value = found.opened.get(text.rstrip("-"), state.fds.get(text.rstrip("-")))
+        value = state.stdin if text == "0" else found.opened.get(text.rstrip("-"), state.fds.get(text.rstrip("-")))
         if value is None and text.rstrip("-") not in ("1", "2"):
             value = unknown()
         if value is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tools.judge.meaning.multiplexers import READERS
-from tools.judge.meaning.value import Taint, names
+from tools.judge.meaning.value import names
 from tools.judge.rules.opaque import CLIENT_INPUT, INPUT
 from tools.judge.table import ANY, ActView, Test, count, operand, opt, sub, word
 
@@ -24,26 +24,26 @@ _LOCAL: Sequence[tuple[str, Test]] = (
     ("python pypy node nodejs lua luajit php tsx perl julia", ~_READ & (opt("-i -a --interactive") | word(_MODULES))),
     ("rails flask django-admin mix poetry pipenv hatch pdm nix guix heroku artisan terraform tofu bundle", _SHELL),
     ("nix-shell", ~opt("--run --command")),
+    ("pyspark spark-shell rlwrap winpty", ANY),
     ("chroot nsenter unshare", ~count(2)),
 )
 _ELSEWHERE: Sequence[tuple[str, Test]] = (
     ("docker podman nerdctl kubectl oc", sub("attach") | sub("compose attach")),
     ("docker podman nerdctl", sub("run") & opt("-i --interactive -it -ti") & ~count(3)),
+    ("gcloud aws vagrant fly flyctl heroku az oc kubectl", word("ssh|console|start-session|rsh|debug|bash|run")),
     (" ".join(READERS), ~word("ls|list-sessions|-ls|-list|--list|-V|--version")),
     (
         "su sudo doas pkexec runuser login newgrp sg machinectl run0",
         ~count(1) | word("-|shell") | opt("-i -s --login --shell -l"),
     ),
-    ("mosh telnet minicom picocom cu socat at batch crontab", ANY),
+    ("cqlsh sqlplus beeline hive ksql influx mosh telnet minicom picocom cu socat at batch crontab", ANY),
 )
 """Programs that pass their input on: to a server, a device, another user or another terminal."""
 _ROWS = tuple((key, names(given), test) for key, rows in ((INPUT, _LOCAL), (CLIENT_INPUT, _ELSEWHERE)) for given, test in rows)
 
 
 def open_input_findings(view: ActView, family: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (key, why) if a program with open input runs what is written to it. ``family``: its names (see rules.family)."""
-    stdin = view.act.stdin
-    if stdin is not None and stdin.taint & Taint.INPUT:
-        for key, wanted, test in _ROWS:
-            if not wanted.isdisjoint(family) and test.ask(view):
-                yield key, "runs what is written to its input"
+    """Yield (key, why) if this program, whose input is open, runs what is written to it. ``family``: see rules.family."""
+    for key, wanted, test in _ROWS:
+        if not wanted.isdisjoint(family) and test.ask(view):
+            yield key, "runs what is written to its input"
