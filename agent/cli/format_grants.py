@@ -62,9 +62,7 @@ def _until(grant: Grant) -> str:
 def _what(entry: AuditEntry) -> str:
     detail = entry.detail
     paths = detail.get("paths") or []
-    written = "; ".join(
-        f"to {one.get('process')} ({one.get('program')}): {one.get('text')}" for one in detail.get("inputs") or []
-    )
+    written = "; ".join(f"to {one.get('name')} ({one.get('program')}): {one.get('text')}" for one in detail.get("inputs") or [])
     return line(str(detail.get("command") or written or ", ".join(map(str, paths))))
 
 

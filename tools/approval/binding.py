@@ -83,7 +83,7 @@ def cwd_of(effects: Sequence[Effect]) -> str:
 def inputs_of(effects: Sequence[Effect]) -> list[dict[str, str]]:
     """Return what a call writes to the input of background processes, and what these run."""
     written = (effect for effect in effects if isinstance(effect, WritesInput))
-    return [{"process": one.process, "text": one.text, "program": one.command} for one in written]
+    return [{"name": one.process, "text": one.text, "program": one.command} for one in written]
 
 
 def starts_of(effects: Sequence[Effect]) -> str:

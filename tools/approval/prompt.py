@@ -139,7 +139,7 @@ def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[st
         return
     if "inputs" in given:
         for one in given["inputs"]:
-            yield f"{spelled(name)} wants to write to the input of the process {spelled(str(one['process']))}:", str(one["text"])
+            yield f"{spelled(name)} wants to write to the input of the process {spelled(str(one['name']))}:", str(one["text"])
             yield "  which runs:", str(one["program"])
         return
     if isinstance(job := given.get("job"), Mapping):

@@ -1,4 +1,4 @@
-"""Text that is written to the input of a background process: it is judged as what that program would run."""
+"""Judge text that is written to the input of a background process: find the effects that it has in that program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.judge.setting import Setting
 
 _RUNS = frozenset({INPUT, CLIENT_INPUT})
 _UNCLEAR = ("opaque.", "code.")
-"""Prefixes of keys of findings about a command that can't be followed, so that nobody knows what it does with its input."""
+"""Prefixes of keys of findings about a command that can't be followed: its use of the input is unknown."""
 _ASK_PASSWORDS = names(
     "sudo sudo-rs doas su pkexec runuser run0 login sg newgrp passwd chpasswd ssh scp sftp ssh-add sshpass mosh telnet kinit"
     " gpg cryptsetup"
@@ -31,7 +31,7 @@ _WRITES_NAMED = names("tee sponge")
 def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Examined:
     """Examine a write to a process. Never raises; linear in the length of everything that was written to it.
 
-    The findings are those that the text adds to what was written before, and those of the text by itself.
+    The findings are the ones that the text adds to the earlier input, and the ones of the text by itself.
     """
     text, before = effect.text, effect.before or ""
     if not effect.command.strip():

@@ -305,8 +305,8 @@ def test_the_audit_log_has_the_text_and_the_process(bench: Bench) -> None:
     assert bench.call("look", {"does": ""}) == "ran"
     assert bench.start("make") == "ran"
     first, second = asyncio.run(bench.store.audit.entries("s1"))
-    assert first.detail["inputs"] == [{"process": "job", "text": "hello\n", "program": "cat"}]
-    assert "command" not in first.detail, "nobody replays it as a command"
+    assert first.detail["inputs"] == [{"name": "job", "text": "hello\n", "program": "cat"}]
+    assert "command" not in first.detail, "no replay judges it as a command"
     assert (second.detail["command"], second.detail["starts"]) == ("make", "in the background")
 
 
