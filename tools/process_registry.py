@@ -81,15 +81,16 @@ def validate(args: Mapping[str, Any]) -> None:
         raise InvalidArguments("text: contains a NUL character or half a surrogate pair, which can't be sent")
 
 
-def effects(args: Mapping[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
-    """Return what a call does to a process. Raises EnvironmentFailed."""
+async def effects(args: Mapping[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
+    """Return what a call does to a process. Raises NotFound for a write to an unknown one, and EnvironmentFailed."""
     action, name = args["action"], str(args.get("name") or "")
     if action == "signal":
         return [UsesProcess(name, f"sends it {args['signal']}")]
     if action != "write":
         return [UsesProcess(name, _CHANGES.get(action, ""))]
-    record = recorded(ctx.snapshot, name)
-    given = table_of(ctx).inputs.get(name)
+    table = table_of(ctx)
+    await table.one(name)  # a person is not asked about a process that does not exist
+    record, given = recorded(ctx.snapshot, name), table.inputs.get(name)
     shell, before = (None, None) if given is None else (given.shell, given.written)
     command, cwd = str(record.get("command", "")), str(record.get("cwd", ""))
     return [WritesInput(name, _lines_of(args), command, cwd, shell, before)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,7 +52,7 @@ def scope(tmp_path: Path, told: list[Any], request: pytest.FixtureRequest) -> It
         told.extend(events)
 
     scope = CallScope(
-        identity=RunIdentity(f"s-{tmp_path.name}", user=tmp_path.name),
+        identity=RunIdentity(f"s-{secrets.token_hex(6)}", user=secrets.token_hex(6)),
         open_environment=lambda: open_environment("local", cwd=str(tmp_path.resolve())),
         tell_processes=tell,
         settings=getattr(request, "param", {}),
