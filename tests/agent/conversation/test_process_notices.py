@@ -49,6 +49,20 @@ async def test_a_session_with_a_process_is_not_idle(house: House, monkeypatch: p
         assert not first.works_in_background
 
 
+async def test_no_session_sees_the_processes_of_another(house: House) -> None:
+    """003-30"""
+    async with house.manager() as manager:
+        await begin(await manager.opened("one"), command="sleep 300", notify=[])
+        other = await manager.opened("two")
+        for args in ({"action": "list"}, {"action": "log", "name": "build"}, {"action": "remove", "name": "build"}):
+            result = (await other.acall(ToolCall(ToolCall.new_id(), "process", args))).result
+            assert (
+                result.data == {"processes": [], "where": result.data["where"]}
+                if result.is_success
+                else "(there are: none)" in str(result.message)
+            )
+
+
 async def test_its_processes_end_with_a_session(house: House, tmp_path: Path) -> None:
     async with house.manager() as manager:
         session = await manager.opened("one")
