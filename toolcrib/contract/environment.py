@@ -360,3 +360,14 @@ class KnowsHome(Protocol):
     async def home(self) -> str:
         """Return the folder that ``~`` means in a new shell, as an absolute path with its links, or "" if there is none."""
         ...
+
+
+@runtime_checkable
+class KeepsProcesses(Protocol):
+    """An environment whose background processes end with this process, unless it was asked to keep them."""
+
+    async def keep_processes(self, folder: str) -> None:
+        """If this process is killed, keep the background processes that are recorded in ``folder``, a path in the environment.
+        The next environment of the same session continues with them. "" for none: everything ends with this process.
+        """
+        ...

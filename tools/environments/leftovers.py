@@ -6,6 +6,7 @@ Folders ``toolcrib-kept-*`` are removed after a week.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
 import shutil
@@ -20,6 +21,7 @@ from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.regex import Regex
 from tools import alive
 
+_LOCK = ".in-use"
 _OWNED = Regex(r"/toolcrib-(\d+)-[^/]+/")
 _MEMORY = "/dev/shm"  # noqa: S108 - only listed; toolcrib's folders in it are private
 KEPT_SECONDS = 7 * 86_400.0
@@ -39,9 +41,38 @@ def left_behind(bases: Sequence[str] | None = None) -> list[Path]:
             with contextlib.suppress(OSError):  # deleted meanwhile, or another user's
                 about = folder.lstat()
                 over = about.st_mtime < oldest if owner == "kept" else owner.isdigit() and not alive.exists(int(owner))
-                if over and about.st_uid == os.geteuid():
+                if over and about.st_uid == os.geteuid() and not _is_in_use(str(folder)):
                     found.append(folder)
     return found
+
+
+def lock(folder: str) -> int:
+    """Return a descriptor of a file in ``folder``. While a process has it or inherited it, the folder is in use, and so is not
+    left behind. Return -1 if that is impossible.
+    """
+    path = f"{folder}/{_LOCK}"
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            Path(path).unlink()
+        fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+    except OSError:
+        return -1
+    return fd
+
+
+def _is_in_use(folder: str) -> bool:
+    try:
+        fd = os.open(f"{folder}/{_LOCK}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def remove(folder: Path) -> None:
@@ -99,7 +130,10 @@ def processes_left() -> list[LeftProcess]:
 def _is_left(descriptors: Path) -> bool:
     for each in descriptors.iterdir():
         with contextlib.suppress(OSError):  # closed meanwhile
-            owner = _OWNED.search(str(each.readlink()))
-            if owner is not None and not alive.exists(int(owner[1])) and stat.S_ISFIFO(each.stat().st_mode):
+            path = str(each.readlink())
+            owner = _OWNED.search(path)
+            if owner is None or alive.exists(int(owner[1])) or not stat.S_ISFIFO(each.stat().st_mode):
+                continue
+            if not _is_in_use(path[: owner.end()]):
                 return True
     return False

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 
 from toolcrib.contract.effects import ShellState
-from toolcrib.contract.environment import Environment, ExecRequest
+from toolcrib.contract.environment import Environment, ExecRequest, KeepsProcesses
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, InvalidArguments, NotFound
 from tools.environments.shell.driver import quote
 from tools.processes import ports, scripts
@@ -105,6 +105,7 @@ class ProcessTable:
         except HelperRefused as error:
             raise ExecutionFailed(f"the process {name} was not started: {error}") from error
         self.names.add(name)
+        await self._keep(folder)
         self._watch.add(name, end=end, patterns=patterns)
         if reads:
             self.inputs[name] = Input(await self.environment.shell_state())
@@ -113,6 +114,10 @@ class ProcessTable:
     def hold(self, context: contextlib.AbstractContextManager[object]) -> None:
         """Enter a context, and leave it when the session ends."""
         self._held.enter_context(context)
+
+    async def _keep(self, folder: str) -> None:
+        if isinstance(self.environment, KeepsProcesses):
+            await self.environment.keep_processes(folder)
 
     async def free_name(self, name: str) -> str:
         """Return ``name``, or the first free one of ``name-2``, ``name-3`` and so on."""
@@ -183,6 +188,7 @@ class ProcessTable:
         found = parse(await self._helper.run(f"look {quote(name)}" if name else "look"))
         running = {one.name for one in found.values() if one.runs}
         self.names = running if not name else (self.names - {name}) | running
+        await self._keep(await self._entered() if self.names else "")
         return found
 
     async def one(self, name: str) -> Process:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -13,25 +13,27 @@ from toolcrib.contract.containment import Contained, Containment, HasOutside, Li
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.environment import (
     BackgroundProcess,
-    Environment,
     ExecOutcome,
     ExecRequest,
     FileInfo,
     Health,
+    KeepsProcesses,
     PortableState,
 )
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._dropped import when_dropped
 from tools.environments._request import never_run
 from tools.environments._workers import Workers
-from tools.environments.local import LocalEnvironment, files, landlock, plan
+from tools.environments.local import files, plan
 from tools.environments.local.child_env import child_environment
 from tools.environments.local.guarded import GuardedSandbox
+from tools.environments.local.landlocked import EnvironmentWithOutside
 from tools.environments.local.plan import MASKED, PROCESSES, SandboxPlan, is_within, masks
 from tools.environments.local.sandbox import Sandbox
-from tools.environments.local.system_calls import filter_program
+from tools.environments.local.survivor import SandboxRecord
 from tools.environments.own_files import NONE, OwnFiles
-from tools.environments.shell.launcher import LocalLauncher, is_supported
+from tools.environments.shell.launcher import is_supported
+from tools.environments.shell.watchdog import watchdog
 
 if TYPE_CHECKING:  # only needed for sandboxes with hosts
     from tools.environments.local.network import DeniedHost, NetworkGuard
@@ -41,30 +43,7 @@ _starters = Workers("toolcrib-sandbox", 4)
 _TRIES = 5
 
 
-class _WithOutside(LocalEnvironment):
-    """An environment that can run commands outside its sandbox."""
-
-    _beyond: LocalEnvironment | None = None
-    _inside_only: Collection[str] = ()
-    """Names of variables that commands get only in the sandbox."""
-
-    def outside(self) -> Environment:
-        """See HasOutside."""
-        with self._lock:
-            if self._closed:
-                raise EnvironmentFailed("this environment is closed: open another")
-            if self._beyond is None:
-                env = {name: value for name, value in self._given.items() if name not in self._inside_only}
-                self._beyond = LocalEnvironment(self._cwd, pass_env=self._pass_env, env=env, own=self._own)
-            return self._beyond
-
-    async def close(self) -> None:
-        await super().close()
-        if self._beyond is not None:
-            await self._beyond.close()
-
-
-class SandboxedEnvironment(_WithOutside):
+class SandboxedEnvironment(EnvironmentWithOutside):
     """An environment on this machine, in a sandbox. See SandboxPlan for the options.
 
     In the mode ``workspace`` only the ``writable`` folders and the start folder can be written, and ``masked`` paths are empty.
@@ -73,6 +52,9 @@ class SandboxedEnvironment(_WithOutside):
 
     ``processes`` and ``memory_mb`` limit the processes that run at the same time and their memory. Raises EnvironmentFailed if no
     sandbox can be made; commands never run without one. ``kind``: the sandbox's name in results; by default the mode.
+
+    If this process is killed while background processes of ``session`` run, its next environment with equal options continues
+    with them (see KeepsProcesses). ``records``: a folder that commands can't write, for records of such sandboxes; "" for none.
 
     File operations see what commands see: masked paths are empty, and read-only files cannot be written (OSError, EROFS). The
     sandbox has its own /tmp, which is deleted with it.
@@ -95,6 +77,8 @@ class SandboxedEnvironment(_WithOutside):
         hosts: Sequence[str] | None = None,
         processes: int = PROCESSES,
         memory_mb: int = 0,
+        session: str = "",
+        records: str = "",
     ) -> None:
         for name, given in (("writable", writable), ("masked", masked), ("hosts", hosts)):
             if isinstance(given, str):
@@ -126,6 +110,15 @@ class SandboxedEnvironment(_WithOutside):
         self._sandbox: Sandbox | None = None
         self._guard: GuardedSandbox | None = None
         self._interrupts = 0
+        self._record = SandboxRecord.of(self._out_of_reach(records), session)
+        self._keeps = ""
+
+    def _out_of_reach(self, folder: str) -> str:
+        """Return the folder if commands can't change anything in it, otherwise ""."""
+        path, held = os.path.realpath(folder), self._plan.containment()
+        if any(is_within(path, one) for one in held.masked):
+            return path
+        return "" if any(is_within(path, one) for one in (*held.writable, *held.ephemeral)) else path
 
     def _reaching(self, hosts: Sequence[str], folders: Sequence[str]) -> NetworkGuard:
         from tools.environments.local.network import NetworkGuard, learned
@@ -160,8 +153,16 @@ class SandboxedEnvironment(_WithOutside):
         self._plan = wider
 
     def _launcher(self, root: str) -> Sandbox:
-        self._plan = self._plan.prepare()
-        self._sandbox = Sandbox(root, self._plan, self._kind, self._reach)
+        survivor, notice = self._record.find(self._plan.digest()) if self._record else (None, "")
+        if survivor is None:
+            self._plan = self._plan.prepare()
+        else:
+            self._plan = replace(self._plan, private=survivor.private, blanked=tuple(survivor.blanked))
+            watchdog.leave(root)
+            os.rmdir(root)  # noqa: PTH106 - a string everywhere
+            self._root = root = survivor.root
+        self._sandbox = Sandbox(root, self._plan, self._kind, self._reach, self._record, survivor, notice)
+        self._sandbox_dropped = when_dropped(self, partial(_starters.run, self._sandbox.close))
         if self._plan.mode == "workspace" and self._kind == "local:workspace":  # not for the older name bubblewrap
             self._guard = GuardedSandbox(self._sandbox, self._projects)
         return self._sandbox
@@ -230,6 +231,12 @@ class SandboxedEnvironment(_WithOutside):
             await self._guard_before()
             return await super().spawn(request)
 
+    async def keep_processes(self, folder: str) -> None:
+        """See KeepsProcesses."""
+        self._keeps = folder
+        if self._record and self._sandbox is not None and self._sandbox.keeps != folder:
+            await _starters.run(partial(self._sandbox.keep, lambda: self._keeps))
+
     async def restore_state(self, state: PortableState) -> None:
         await self._up()
         await super().restore_state(state)
@@ -256,6 +263,7 @@ class SandboxedEnvironment(_WithOutside):
             await _starters.run(partial(self._guard.after, last=True))
         await super().close()
         if self._sandbox is not None:
+            self._sandbox_dropped.detach()
             await _starters.run(self._sandbox.close)
         if self._reach is not None:
             self._reach_dropped.detach()
@@ -352,49 +360,9 @@ class SandboxedEnvironment(_WithOutside):
             raise
 
 
-class LandlockedEnvironment(_WithOutside):
-    """An environment on this machine whose commands cannot reach ``masked`` paths or change ``closed`` ones, by Landlock.
-
-    It is for machines without user namespaces. It restricts neither file tools nor connections to sockets. ``network``,
-    ``hosts``, ``processes`` and ``memory_mb`` need namespaces and are ignored.
-    """
-
-    def __init__(
-        self,
-        cwd: str | None = None,
-        *,
-        pass_env: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
-        own: OwnFiles = NONE,
-        masked: Sequence[str] = (),
-        closed: Sequence[str] = (),
-        network: bool = True,
-        hosts: Sequence[str] | None = None,
-        processes: int = 0,
-        memory_mb: int = 0,
-    ) -> None:
-        super().__init__(cwd, pass_env=pass_env, env=env, own=own)
-        self._plan = SandboxPlan("own", masked=masks(masked), closed=masks(closed), network=True)
-
-    @property
-    def identity(self) -> str:
-        return "local:own"
-
-    def containment(self) -> Containment:
-        """See Contained."""
-        return self._plan.containment()
-
-    def _launcher(self, root: str) -> LocalLauncher:
-        return LocalLauncher(root, self.identity, self.person_argv()[:-1])
-
-    def person_argv(self) -> list[str]:
-        """Return the command line that starts a shell for the user with the same restrictions."""
-        return landlock.argv([*self._plan.masked], [*self._plan.closed], filter_program(), ["bash"])
-
-
 if TYPE_CHECKING:
 
     def _conforms(
-        sandboxed: SandboxedEnvironment, landlocked: LandlockedEnvironment
-    ) -> tuple[Contained, HasOutside, LimitsHosts, Contained]:
-        return sandboxed, sandboxed, sandboxed, landlocked
+        sandboxed: SandboxedEnvironment,
+    ) -> tuple[Contained, HasOutside, LimitsHosts, KeepsProcesses]:
+        return sandboxed, sandboxed, sandboxed, sandboxed

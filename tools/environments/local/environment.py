@@ -60,8 +60,9 @@ def open_local(
     ``bubblewrap`` is an old name of ``workspace``. Raises EnvironmentFailed.
     """
     if sandbox != "none":
-        from tools.environments.local.contained import LandlockedEnvironment, SandboxedEnvironment
+        from tools.environments.local.contained import SandboxedEnvironment
         from tools.environments.local.holding import sandbox_here
+        from tools.environments.local.landlocked import LandlockedEnvironment
 
         if sandbox == "bubblewrap":
             return SandboxedEnvironment(cwd, pass_env=pass_env, env=env, kind=sandbox, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import os
 import shutil
 import sys
@@ -81,6 +82,12 @@ class SandboxPlan:
     hosts: bool = False
     processes: int = PROCESSES
     memory: int = 0
+
+    def digest(self) -> str:
+        """Return a digest of what was requested, which another process can compare with its own plan."""
+        requested = replace(self, writable=tuple(sorted(set(self.writable))), private="", blanked=())
+        about = (requested, os.geteuid(), may_mount(), filter_program(), Path(_FOLDER, "_launch.py").read_bytes())
+        return hashlib.sha256(repr(about).encode()).hexdigest()
 
     def containment(self) -> Containment:
         """Return what the sandbox restricts."""
