@@ -232,7 +232,7 @@ class Workspace:
         redactor = self.redactor()
         return CallScope(
             identity=identity,
-            open_environment=lambda: self.backends.open(location, identity.session_id),
+            open_environment=lambda: self.backends.open(location, identity.session_id, continues=True),
             start=location.known_cwd,
             granted=frozenset(names),
             asker=asker,

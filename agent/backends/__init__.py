@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from agent.backends.base import Backend, BackendOpening, FoundContainers, Opener, project_of
-from agent.config import Config
+from agent.config import Config, sandbox_records
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import ConfigError, EnvironmentFailed, ToolcribError
@@ -151,12 +151,15 @@ class Backends:
 
     # -- opening -------------------------------------------------------------------------------------------------
 
-    def open(self, location: Location, session: str) -> Environment:
-        """Open the environment of a session. Raises EnvironmentFailed: an unavailable backend is never replaced by another."""
+    def open(self, location: Location, session: str, *, continues: bool = False) -> Environment:
+        """Open the environment of a session. Raises EnvironmentFailed: an unavailable backend is never replaced by another.
+
+        ``continues``: continue with the sandbox of the session's earlier process, if background processes run in it.
+        """
         backend = location.backend
         if backend.missing and backend.name in self.named:
             raise EnvironmentFailed(f"the backend {backend.name!r} is unavailable: set {backend.missing}")
-        known = (self._protected, self.own, self._closed)
+        known = (self._protected, self.own, self._closed, str(sandbox_records()) if continues else "")
         return backend.open(BackendOpening(self._config, location.start, location.cwd, session, *known))
 
     def shell(self, backend: Backend, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:

@@ -29,7 +29,8 @@ Opener: TypeAlias = "Callable[[Backend, str], Environment]"
 class BackendOpening:
     """Parameters for opening an environment. ``start`` is a local folder; ``cwd``, if given, is a folder in the backend.
 
-    ``protected`` are toolcrib's own files, ``own`` detects their hard links, ``closed`` is toolcrib's code.
+    ``protected`` are toolcrib's own files, ``own`` detects their hard links, ``closed`` is toolcrib's code. ``records``: the
+    folder of the records of sandboxes that outlive their process; "" if this one must not.
     """
 
     config: Config
@@ -39,6 +40,7 @@ class BackendOpening:
     protected: Sequence[str] = ()
     own: OwnFiles = NONE
     closed: Sequence[str] = ()
+    records: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ class SandboxBackend(Backend):
                         "Start in a folder of the project"
                     )
         options = {**self.options, "masked": [*MASKED, *self.options["masked"], *opening.protected]}
+        options |= {"session": opening.session, "records": opening.records}
         return open_environment(LOCAL, cwd=opening.start, sandbox=self.kind, own=opening.own, **options)
 
     def shell(self, opener: Opener, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:

@@ -113,7 +113,7 @@ class LocalBackend(Backend):
         masked = [*settings.mask, *opening.protected, console]
         closed = {"sandbox": mode, "masked": masked, "closed": list(opening.closed)}
         limits: dict[str, Any] = {"processes": settings.processes, "memory_mb": settings.memory_mb}
-        limits["network"] = settings.network == "on"
+        limits |= {"network": settings.network == "on", "session": opening.session, "records": opening.records}
         if settings.network == "hosts":
             limits["hosts"] = settings.hosts
         if mode == "own":

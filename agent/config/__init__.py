@@ -23,7 +23,7 @@ from agent.config._files import locked, write_private
 from agent.config._keys import NotSet, all_keys, find_key, leaves, plain, value_at
 from agent.config._layers import load_config
 from agent.config._model import DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig, UndoConfig
-from agent.config._paths import cache_dir, config_path, contents_path, state_dir
+from agent.config._paths import cache_dir, config_path, contents_path, sandbox_records, state_dir
 from agent.config._platforms import GatewayConfig, PlatformConfig
 from agent.config._read import BrokenConfig, ConfigFault, parse_config
 from agent.config._rules import OperatorRule, OperatorToolRule
@@ -123,6 +123,7 @@ __all__ = [
     "preview",
     "read_secrets",
     "remove_allowlist",
+    "sandbox_records",
     "secret",
     "secrets_path",
     "set_value",

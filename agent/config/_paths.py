@@ -28,6 +28,11 @@ def contents_path() -> Path:
     return state_dir() / "undo" / "contents.db"
 
 
+def sandbox_records() -> Path:
+    """Return the folder of the records of sandboxes that outlive their process. It need not exist."""
+    return state_dir() / "sandboxes"
+
+
 def _chosen(path: str | Path | None, variable: str) -> Path | None:
     value = path or os.environ.get(variable)
     return Path(expanded(value, variable)).absolute() if value else None

@@ -81,7 +81,9 @@ def run(args: argparse.Namespace) -> int:
 def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.backends import as_json, backend_rows, find_containers, running_rows
     from agent.cli.render import table
+    from agent.config import sandbox_records
     from tools.environments.leftovers import left_behind
+    from tools.environments.local.survivor import left_sandboxes
 
     found = find_containers(crib)
     if args.json:
@@ -91,7 +93,7 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     if found.running:
         print()
         table(running_rows(found, time.time()))
-    left = left_behind()
+    left = left_behind() or left_sandboxes(sandbox_records())
     if left or any(one.container.left_behind for one in found.running):
         print("\nremains of killed processes were found; to remove them: toolcrib env prune")
     if old := sum(one.container.idle_for(age(_OLD)) for one in found.running):
@@ -163,18 +165,23 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
 
 def _prune(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.backends import find_containers
+    from agent.config import sandbox_records
     from tools.environments import leftovers
+    from tools.environments.local.survivor import left_sandboxes
 
     if args.names:
         raise ToolcribError("prune takes no names; to stop one container: toolcrib env stop NAME")
     found = find_containers(crib)
     wanted = [one for one in found.running if one.container.left_behind or one.container.idle_for(args.older_than)]
+    sandboxes = left_sandboxes(sandbox_records())
     folders = leftovers.left_behind()
-    shown = [*(one.container.name for one in wanted), *map(str, folders)]
+    shown = [*(one.container.name for one in wanted), *(f"sandbox of session {name}" for name in sandboxes), *map(str, folders)]
     if not _agreed(f"Remove {', '.join(shown)}?", shown, yes=args.yes):
         return FAILED
     for one in wanted:
         one.kind.remove(one.container)
+    for record in sandboxes.values():
+        record.end()
     for folder in folders:
         leftovers.remove(folder)
     return _told([(name, "removed") for name in shown], args, "nothing to remove", found.faults)

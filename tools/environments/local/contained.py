@@ -118,7 +118,7 @@ class SandboxedEnvironment(EnvironmentWithOutside):
         path, held = os.path.realpath(folder), self._plan.containment()
         if any(is_within(path, one) for one in held.masked):
             return path
-        return "" if any(is_within(path, one) for one in (*held.writable, *held.ephemeral)) else path
+        return "" if any(is_within(path, one) for one in held.writable) else path
 
     def _reaching(self, hosts: Sequence[str], folders: Sequence[str]) -> NetworkGuard:
         from tools.environments.local.network import NetworkGuard, learned

@@ -25,7 +25,7 @@ keeper() {{
     has_processes || return
     if [[ ! $pause ]]; then
       exec <>/proc/self/fd/0
-      pause='-t 5'
+      pause='-t 2'
       end_shells
     fi
   done
