@@ -33,7 +33,7 @@ class Pretending(LocalEnvironment):
 class PretendingBackends(Backends):
     """Opens environments that are not sandboxes."""
 
-    def open(self, location: Location, session: str) -> Environment:
+    def open(self, location: Location, session: str, *, continues: bool = False) -> Environment:
         return Pretending(location.start)
 
 
@@ -98,7 +98,7 @@ def test_hosts_that_are_not_limited_are_named(backends: Backends, tmp_path: Path
             return replace(super().containment(), network="hosts")
 
     class OpenBackends(Backends):
-        def open(self, location: Location, session: str) -> Environment:
+        def open(self, location: Location, session: str, *, continues: bool = False) -> Environment:
             return Open(location.start)
 
     found = try_sandbox(

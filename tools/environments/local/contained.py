@@ -258,6 +258,7 @@ class SandboxedEnvironment(EnvironmentWithOutside):
         return self._reach
 
     async def close(self) -> None:
+        await self.keep_processes("")
         if self._guard is not None and self._sandbox is not None:  # no shell may write to a copy during the last merge
             await _starters.run(self._sandbox.close)
             await _starters.run(partial(self._guard.after, last=True))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Sequence
 
-from tools.environments.local.gitguard import GitGuard
+from tools.environments.local.gitguard import GitGuard, about_reverted
 from tools.environments.local.sandbox import Sandbox
 
 _LOOKS = 5
-_log = logging.getLogger(__name__)
 
 
 class GuardedSandbox:
@@ -38,12 +36,18 @@ class GuardedSandbox:
         with self._lock:
             if self._sandbox.is_up():
                 return
+            if (git := self._sandbox.adopt()) is not None:
+                self._guard.restore(git, links=True)
+                self._is_noted, self._keeper = True, self._sandbox.keeper
+                self._sandbox.add_notice(self._put_back())
+                return
             self._guard.unmounted()
             links = self._note()
             if self._sandbox.begin([(config, self._link_of(copy)) for config, copy in links]):
                 self._keeper = self._sandbox.keeper
                 for config, _ in links:
                     self._guard.mounted(config)
+            self._sandbox.note_git(self._guard.state)
 
     def before(self) -> None:
         """Prepare for a command: record the state of the user's git, and mount missing links to private copies."""
@@ -57,6 +61,7 @@ class GuardedSandbox:
             if links and self._sandbox.link([(config, self._link_of(copy)) for config, copy in links]):
                 for config, _ in links:
                     self._guard.mounted(config)
+            self._sandbox.note_git(self._guard.state)
 
     def _note(self) -> list[tuple[str, str]]:
         self._guard.accept_current()
@@ -78,12 +83,9 @@ class GuardedSandbox:
     def after(self, *, last: bool = False) -> str:
         """Revert changes that would run programs. Return a sentence about them, or "". ``last``: the sandbox has ended."""
         with self._lock:
-            reverted = self._guard.put_back(last=last) if self._is_noted else []
-        if not reverted:
-            return ""
-        _log.warning("git settings were restored: %s", "; ".join(reverted))
-        shown = "; ".join(reverted[:5]) + ("; ..." if len(reverted) > 5 else "")
-        return (
-            f"restored, because git would run programs with it outside the sandbox: {shown}. "
-            "To keep it, change it outside the sandbox"
-        )
+            return self._put_back(last=last)
+
+    def _put_back(self, *, last: bool = False) -> str:
+        reverted = self._guard.put_back(last=last) if self._is_noted else []
+        self._sandbox.note_git(self._guard.state)
+        return about_reverted(reverted)

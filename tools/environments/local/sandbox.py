@@ -6,7 +6,8 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._workers import Workers
@@ -99,6 +100,19 @@ class Sandbox(SandboxProcesses):
                 return False
             self._running(links)
             return self._has_links
+
+    def adopt(self) -> Mapping[str, Any] | None:
+        """Use the sandbox that an ended process started. Return the state of its git guard, or None if there is none to use."""
+        with self._lock:
+            survivor = self._survivor
+            return survivor.git if survivor is not None and self._adopt(survivor) else None
+
+    def note_git(self, state: Callable[[], Mapping[str, Any]]) -> None:
+        """Record the state of the git guard, if the sandbox has a record."""
+        if self._record:
+            with self._lock:
+                self._git = state()
+                self._update_record()
 
     def is_up(self) -> bool:
         """Return True if the sandbox runs. Another thread may start or end it at this moment."""

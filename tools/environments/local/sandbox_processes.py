@@ -11,8 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.contract.errors import EnvironmentFailed
 from toolcrib.contract.passing import SHORTAGE, shortage
@@ -69,6 +69,7 @@ class SandboxProcesses:
         """Connection for the guard of the network to a sandbox that is starting."""
         self._is_at_limit, self._why_ended = False, notice
         self._has_links = False
+        self._git: Mapping[str, Any] = survivor.git if survivor is not None else {}
         self._appearing = AppearingPaths([*plan.masked, *plan.links], lambda: self._plan.sockets())
 
     # -- limits ---------------------------------------------------------------------------------------------------
@@ -93,8 +94,12 @@ class SandboxProcesses:
         finally:
             self._lock.release()
 
+    def add_notice(self, text: str) -> None:
+        """Add a sentence for the user to ``why_ended``."""
+        self._why_ended = " ".join(filter(None, [self._why_ended, text]))
+
     def why_ended(self) -> str:
-        """Return a sentence about the limit that ended the sandbox since the last call; "" if none did."""
+        """Return the sentences for the user since the last call, such as about the limit that ended the sandbox."""
         why, self._why_ended = self._why_ended, ""
         return why
 
@@ -131,7 +136,7 @@ class SandboxProcesses:
                 self._line, theirs = line()
                 given.append(opened.enter_context(theirs).fileno())
             line_fd = [*given, -1][0]
-            locks = [lock for folder in self._folders() if (lock := leftovers.lock(folder)) >= 0] if self._record.session else []
+            locks = [lock for folder in self._folders() if (lock := leftovers.lock(folder)) >= 0] if self._record else []
             for lock in locks:
                 opened.callback(os.close, lock)
             first = ["bash", "--noprofile", "--norc", "-c", FIRST, "bash", *map(str, locks)]
@@ -250,16 +255,17 @@ class SandboxProcesses:
             folder = wanted()
             if self._process is None or not self._lives() or folder == self.keeps:
                 return
-            assert self._process.stdin is not None  # noqa: S101 - it was given a pipe
             if not folder:
                 self._stop_keeping(self._process.pid)
-            elif self._process.stdin.write(f"keep {folder}\n".encode()) and self._record.write(
-                self._facts(self._process.pid, folder)
-            ):
-                self.keeps = folder
-                watchdog.remove(self._process.pid)
-                for each in self._folders():
-                    watchdog.leave(each)
+                return
+            assert self._process.stdin is not None  # noqa: S101 - it was given a pipe
+            with contextlib.suppress(BrokenPipeError):  # the sandbox has just ended
+                said = self._process.stdin.write(f"keep {folder}\n".encode())
+                if said and self._record.write(self._facts(self._process.pid, folder)):
+                    self.keeps = folder
+                    watchdog.remove(self._process.pid)
+                    for each in self._folders():
+                        watchdog.leave(each)
 
     def _stop_keeping(self, leader: int) -> None:
         if self.keeps:
@@ -286,10 +292,11 @@ class SandboxProcesses:
             private=self._plan.private,
             blanked=self._plan.blanked,
             keeps=keeps,
+            git=self._git,
         )
 
-    def _adopt(self, survivor: SandboxSurvivor) -> None:
-        """Use the sandbox that an ended process started. If that is impossible, end it with everything in it."""
+    def _adopt(self, survivor: SandboxSurvivor) -> bool:
+        """Use the sandbox that an ended process started. If that is impossible, end everything in it, and return False."""
         self._survivor, self.keeps = None, survivor.keeps
         try:
             self._pidfds = survivor.pidfds()
@@ -300,8 +307,7 @@ class SandboxProcesses:
             if self._reach is not None:
                 self._reach.join(self._keeper)
         except (OSError, EnvironmentFailed) as error:
-            survivor.kill()
-            self._why_ended = LOST.format(error)
+            self.add_notice(f"{LOST.format(error)} {survivor.kill()}".strip())
             if self._process is None:
                 for pidfd in self._pidfds:
                     os.close(pidfd)
@@ -309,8 +315,9 @@ class SandboxProcesses:
             self._stop_keeping(survivor.leader)
             self._forget()
             watchdog.remove(survivor.leader)
-        else:
-            limits.watch(self)
+            return False
+        limits.watch(self)
+        return True
 
 
 def _ended_early() -> EnvironmentFailed:

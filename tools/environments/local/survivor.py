@@ -14,17 +14,20 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from toolcrib.contract.namedtuple import NamedTuple
 from tools import alive
 from tools.environments import leftovers
+from tools.environments.local.gitguard import GitGuard, about_reverted
 from tools.environments.local.sandboxed import is_readable
 
 LOST = "The sandbox with this session's earlier background processes and their logs is gone: {}."
 _END_LIMIT = 5.0
+_TRIES = 5
 _MOST_BYTES = 1 << 20
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -34,7 +37,7 @@ class SandboxSurvivor(NamedTuple):
 
     ``leader`` is the number of their session. ``plan`` is a digest of the sandbox's plan. ``root`` and ``private`` are its
     folders, ``inode`` is that of ``root``, and ``blanked`` are the files that it sees without passwords. ``keeps`` is the folder
-    of its background processes, as commands see it.
+    of its background processes, as commands see it. ``git`` is the state of the git guard.
     """
 
     session: str
@@ -48,6 +51,7 @@ class SandboxSurvivor(NamedTuple):
     private: str
     blanked: Sequence[str]
     keeps: str
+    git: Mapping[str, Any]
 
     def has_its_root(self) -> bool:
         """Return whether the root folder is the one that the sandbox started with."""
@@ -73,8 +77,8 @@ class SandboxSurvivor(NamedTuple):
         os.close(pidfd)
         raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
 
-    def kill(self) -> None:
-        """End everything in the sandbox."""
+    def kill(self) -> str:
+        """End everything in the sandbox, and revert its changes of git settings. Return a sentence about these, or ""."""
         with contextlib.suppress(OSError):  # it has ended
             first = self._pidfd(self.first)
             try:
@@ -82,12 +86,18 @@ class SandboxSurvivor(NamedTuple):
                 is_readable(first, _END_LIMIT)
             finally:
                 os.close(first)
+        if not self.git:
+            return ""
+        guard = GitGuard(self.git["folders"])
+        guard.restore(self.git, links=False)
+        return about_reverted(guard.put_back(last=True))
 
-    def end(self) -> None:
-        """End everything in the sandbox, and delete its folders."""
-        self.kill()
+    def end(self) -> str:
+        """Delete the folders of the sandbox after ``kill``, and return what that returns."""
+        said = self.kill()
         for folder in filter(None, (self.root, self.private)):
             leftovers.remove(Path(folder))
+        return said
 
 
 class SandboxRecord:
@@ -97,6 +107,10 @@ class SandboxRecord:
         self.session = session
         self._path = path
         self._fd = -1
+
+    def __bool__(self) -> bool:
+        """Return whether anything can be recorded."""
+        return bool(self._path)
 
     @classmethod
     def of(cls, folder: str, session: str) -> SandboxRecord:
@@ -160,10 +174,11 @@ class SandboxRecord:
             why = "they ended while toolcrib did not run"
         if not why and (found.plan != plan or not found.has_its_root()):
             why = "the settings of the sandbox have changed"
-        if why:
-            found.end()
-            self.drop()
-        return (None, LOST.format(why)) if why else (found, "")
+        if not why:
+            return found, ""
+        said = found.end()
+        self.drop()
+        return None, f"{LOST.format(why)} {said}".strip()
 
     def end(self) -> bool:
         """End the sandbox that an ended process left. Return False if there is none any more."""
@@ -199,12 +214,12 @@ def _locked(path: str, create: int = 0) -> int:
         fd = os.open(path, os.O_RDWR | _FLAGS | create, 0o600)
     except OSError:
         return -1
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(fd).st_nlink:
-            return fd
-    except OSError:
-        pass
+    for _ in range(_TRIES):
+        with contextlib.suppress(OSError):  # it is locked, maybe only for a moment: see left_sandboxes
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(fd).st_nlink:
+                return fd
+        time.sleep(0.01)
     os.close(fd)
     return -1
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -232,6 +233,38 @@ def test_a_record_that_commands_could_write_is_not_used(session: KilledSession, 
     session.kill()
     eventually(lambda: not session.lives())
     assert not Path(str(session.options["records"])).exists()
+
+
+PLANTS = """
+git init -q nested; printf '#!/bin/sh\\n' >nested/.git/hooks/post-commit; chmod +x nested/.git/hooks/post-commit
+git config core.pager evil; git config user.name me; touch planted; sleep 600
+"""
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("options", [{}, {"processes": 500}], ids=["continued", "ended"])
+def test_git_settings_that_they_changed_meanwhile_are_reverted(
+    session: KilledSession, eventually: Any, options: dict[str, Any]
+) -> None:
+    work = Path(str(session.options["cwd"]))
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    session.start([f"while [ ! -e go ]; do sleep 0.05; done{PLANTS}"])
+    session.kill()
+    (work / "go").touch()
+    eventually((work / "planted").exists)
+    hook = work / "nested" / ".git" / "hooks" / "post-commit"
+    assert os.access(hook, os.X_OK)
+
+    async def look(environment: Any, table: ProcessTable) -> None:
+        assert "nested/.git/hooks/post-commit" in await said(environment, "true")
+        assert not os.access(hook, os.X_OK)
+        config = (work / ".git" / "config").read_text()
+        assert ("name = me" in config, "evil" in config) == (not options, False)
+        assert await said(environment, "git config user.email it && git config user.email") == "it\n"
+        assert "email = it" in (work / ".git" / "config").read_text()
+
+    session.again(look, **options)
+    assert session.is_gone()
 
 
 def test_an_unreadable_record_is_deleted(tmp_path: Path) -> None:
