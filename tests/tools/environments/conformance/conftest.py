@@ -33,19 +33,26 @@ def register_documented() -> list[Callable[[], None]]:
 
 
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in BACKENDS])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Environment]]:
-    """Return a function that opens the backend, in a folder that both sides can write to."""
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the backend's name and the options that open it, in a folder that both sides can write to."""
     (tmp_path / "work").mkdir()
-    made: list[Environment] = []
     kind, given = "local" if request.param == "bubblewrap" else request.param, BACKENDS[request.param]
     if kind == "docker":
         given = request.getfixturevalue("engine").options
     if kind == "ssh":
         given = request.getfixturevalue("root_sshd").options
+    return kind, {"cwd": str(tmp_path / "work"), **given}
+
+
+@pytest.fixture
+def opened(backend: tuple[str, dict[str, Any]]) -> Iterator[Callable[..., Environment]]:
+    """Return a function that opens the backend."""
+    made: list[Environment] = []
+    kind, given = backend
     removals = register_documented() if kind == DOCUMENTED else []
 
     def opened(**options: Any) -> Environment:
-        made.append(open_environment(kind, cwd=str(tmp_path / "work"), **{**given, **options}))
+        made.append(open_environment(kind, **{**given, **options}))
         return made[-1]
 
     yield opened

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import shlex
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import docker
 import pytest
 
 from toolcrib import Environment, ExecRequest
 from toolcrib.contract.errors import ExecutionFailed, NotFound
+from tools.environments.rows import ROWS
 from tools.processes.process import Process
 from tools.processes.table import ProcessTable
 
@@ -165,6 +170,58 @@ def test_another_table_finds_what_a_lost_one_started(env, session, folder, sleep
         assert (short.exit_code, await printed(second, short)) == (4, b"said\n")
         assert (await second.one("long")).runs
         await second.close()
+
+    asyncio.run(go())
+    eventually(lambda: not sleeper.count())
+
+
+STARTS = """
+import asyncio, json, sys
+from tools.environments import open_environment
+from tools.processes.table import ProcessTable
+
+async def main(kind, options, session, command):
+    environment = open_environment(kind, **options)
+    table = ProcessTable(environment, session)
+    for number in range(5):
+        await table.start(f"p{number}", f"echo begun; {command}", options["cwd"])
+    print(environment.identity, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main(*json.loads(sys.argv[1])))
+"""
+
+
+def test_the_processes_of_a_killed_toolcrib_are_found_and_ended(
+    backend, opened, session, tmp_path, sleeper, eventually, request
+) -> None:
+    kind, given = backend
+    if kind not in ROWS:
+        pytest.skip("the child process does not know this backend")
+    kept = {"docker": {"keep": "reuse", "session": session}}
+    if "sandbox" in given:
+        kept["local"] = {"session": session, "records": str(tmp_path / "records")}
+    options = {**given, **kept.get(kind, {})}
+    argv = [sys.executable, "-c", STARTS, json.dumps([kind, options, session, sleeper.command])]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        name = process.stdout.readline().strip().removeprefix("docker:")
+        if kind == "docker":
+            client = docker.DockerClient(base_url=options["host"])
+            request.addfinalizer(client.close)
+            request.addfinalizer(lambda: client.containers.get(name).remove(force=True))
+        process.kill()
+
+    async def go() -> None:
+        env = opened(**options)
+        table = ProcessTable(env, session)
+        found = await table.look()
+        assert [found[f"p{number}"].runs for number in range(5)] == [True] * 5
+        assert await printed(table, found["p0"]) == b"begun\n"
+        await table.end("p0")
+        assert not (await table.one("p0")).runs
+        await table.close()
+        await env.close()
 
     asyncio.run(go())
     eventually(lambda: not sleeper.count())
