@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+KEPT_SECONDS = 86_400
+"""Seconds after the end of a process for which its log and exit code are kept for the next toolcrib."""
 _SHELLS = "env -i TERM=dumb setsid bash --noprofile --norc bash"
 FIRST = rf"""
 set -m
@@ -31,14 +33,17 @@ keeper() {{
   done
 }}
 has_processes() {{
-  local file pid start line
+  local file pid start line now ended
   [[ $kept ]] || return
+  printf -v now '%(%s)T' -1
   for file in "$kept"/*/pid; do
     {{ read -r _ _ pid start <"$file"; }} 2>/dev/null || continue
     line=
     {{ IFS= read -rd '' line </proc/"$pid"/stat; }} 2>/dev/null
     set -- ${{line##*) }}
     [[ ${{20}} == "$start" && $1 != [ZX] ]] && return
+    {{ read -r _ ended <"${{file%pid}}status"; }} 2>/dev/null && [[ $ended != *[!0-9]* ]] || continue
+    ((now - 10#0$ended < {KEPT_SECONDS})) && return
   done
   return 1
 }}
@@ -68,6 +73,7 @@ wait $!
 """Waits for the keeper, which starts a shell for each line that it reads. With the keeper everything in the sandbox ends.
 
 A line ``keep FOLDER`` names a folder of background processes (see tools.processes.scripts). At the end of its input the keeper
-ends, unless one of them runs. It then ends the shells, and reads further lines until none of them runs. A process that takes the
-sandbox over opens the keeper's input again. The script's arguments are descriptors that the first process holds open.
+ends, unless one of them runs or ended less than KEPT_SECONDS ago. It then ends the shells, and reads further lines until none is
+left that runs or ended so recently. A process that takes the sandbox over opens the keeper's input again. The script's arguments
+are descriptors that the first process holds open.
 """

@@ -257,11 +257,10 @@ class SandboxProcesses:
                 return
             if not folder:
                 self._stop_keeping(self._process.pid)
-                return
             assert self._process.stdin is not None  # noqa: S101 - it was given a pipe
             with contextlib.suppress(BrokenPipeError):  # the sandbox has just ended
                 said = self._process.stdin.write(f"keep {folder}\n".encode())
-                if said and self._record.write(self._facts(self._process.pid, folder)):
+                if folder and said and self._record.write(self._facts(self._process.pid, folder)):
                     self.keeps = folder
                     watchdog.remove(self._process.pid)
                     for each in self._folders():

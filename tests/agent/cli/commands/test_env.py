@@ -99,6 +99,38 @@ def test_what_there_is_by_default(run: Any) -> None:
     ]  # fmt: skip
 
 
+KEEPS = """
+import asyncio, os, signal, sys
+from agent.config import sandbox_records
+from tools.environments import open_environment
+from tools.processes.table import ProcessTable
+
+async def main(folder):
+    options = {"sandbox": "workspace", "session": "left", "records": str(sandbox_records())}
+    environment = open_environment("local", cwd=folder, **options)
+    await ProcessTable(environment, "left").start("loop", "sleep 600", folder)
+    print(environment._sandbox.keeper, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.xdist_group("leftovers")
+def test_a_sandbox_that_outlives_its_process_is_pruned(run: Any, config: Any, tmp_path: Path) -> None:
+    """003-30"""
+    config("")
+    (tmp_path / "work").mkdir()
+    killed = subprocess.run([sys.executable, "-c", KEEPS, str(tmp_path / "work")], stdout=subprocess.PIPE, check=False)
+    keeper = os.pidfd_open(int(killed.stdout))
+    assert "to remove them: toolcrib env prune" in run("env").out
+    assert "removed: sandbox of session left\n" in run("env", "prune", "--yes").out
+    with pytest.raises(ProcessLookupError):
+        signal.pidfd_send_signal(keeper, 0)
+    os.close(keeper)
+    assert "session left" not in run("env", "prune", "--yes").out
+
+
 @pytest.mark.xdist_group("leftovers")
 def test_places_are_tried_for_real(run: Any, config: Any) -> None:
     """003-29"""

@@ -62,7 +62,7 @@ class KilledSession:
         self._process = subprocess.Popen([sys.executable, "-c", STARTS, given], stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         keeper, root = self._process.stdout.readline().split()
-        self.keeper, self.root = os.pidfd_open(int(keeper)), Path(root)
+        self.keeper, self.root, self.view = os.pidfd_open(int(keeper)), Path(root), f"/proc/{keeper}/root"
 
     def kill(self) -> None:
         if self._process is not None:
@@ -185,17 +185,28 @@ def test_nothing_outlives_toolcrib_if_no_process_runs(session: KilledSession, ev
     eventually(session.is_gone)
 
 
-def test_a_sandbox_ends_with_its_last_process(session: KilledSession, eventually: Any) -> None:
-    session.start(["sleep 0.7"])
+@pytest.mark.parametrize("is_old", [False, True])
+def test_an_exit_code_is_kept_for_a_day(session: KilledSession, eventually: Any, is_old: bool) -> None:
+    session.start(["sleep 0.3; echo said; exit 3"])
+    status = Path(session.view, f"tmp/.toolcrib-processes-{os.geteuid()}/s1/0/status")
     session.kill()
-    assert session.lives()
-    eventually(lambda: not session.lives())
+    eventually(status.exists)
+    if is_old:
+        status.write_text("3 1000000\n")
+        eventually(lambda: not session.lives())
 
     async def work(environment: Any, table: ProcessTable) -> None:
-        assert "they ended while toolcrib did not run" in await said(environment, "true")
-        assert session.is_gone()
+        found = await table.look()
+        notice = await said(environment, "true")
+        if is_old:
+            assert "they ended while toolcrib did not run" in notice
+            assert not found
+            assert session.is_gone()
+        else:
+            assert (found["0"].exit_code, await table.read(found["0"], 0, 5), notice) == (3, b"said\n", "")
 
     session.again(work)
+    assert session.is_gone()
 
 
 def test_those_of_dead_processes_are_listed_and_ended(session: KilledSession, eventually: Any) -> None:
