@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 KEPT_SECONDS = 86_400
-"""Seconds after the end of a process for which its log and exit code are kept for the next toolcrib."""
+"""Seconds that the log and exit code of an ended process are kept for the next toolcrib."""
 _SHELLS = "env -i TERM=dumb setsid bash --noprofile --norc bash"
 FIRST = rf"""
 set -m

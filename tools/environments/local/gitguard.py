@@ -77,7 +77,7 @@ class GitGuard:
             copy.is_mounted = False
 
     def state(self) -> dict[str, Any]:
-        """Return plain data from which another process can continue to guard the folders."""
+        """Return the recorded state as plain data. Another process passes it to ``restore``."""
         noted = [
             [path, [[name, text and text.decode("latin-1")] for name, text in one.texts.items()], [*one.hooks.items()]]
             for path, one in self._noted.items()

@@ -84,7 +84,7 @@ class SandboxPlan:
     memory: int = 0
 
     def digest(self) -> str:
-        """Return a digest of what was requested, which another process can compare with its own plan."""
+        """Return a digest of the requested sandbox, for comparison with the plan of another process."""
         requested = replace(self, writable=tuple(sorted(set(self.writable))), private="", blanked=())
         about = (requested, os.geteuid(), may_mount(), filter_program(), Path(_FOLDER, "_launch.py").read_bytes())
         return hashlib.sha256(repr(about).encode()).hexdigest()

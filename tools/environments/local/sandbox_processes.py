@@ -57,7 +57,7 @@ class SandboxProcesses:
         self.root, self.where, self._plan, self._reach = root, where, plan, reach
         self._record, self._survivor = record or SandboxRecord(), survivor
         self.keeps = ""
-        """Folder of the background processes for which the sandbox outlives this process, "" for none."""
+        """Folder of the background processes that the sandbox is kept for if this process is killed, "" for none."""
         self.inner = INNER if plan.mode == "workspace" else root
         self._process: subprocess.Popen[bytes] | SurvivorInput | None = None
         self._first = self._keeper = 0
@@ -248,7 +248,7 @@ class SandboxProcesses:
     # -- beyond the end of this process ----------------------------------------------------------------------------
 
     def keep(self, wanted: Callable[[], str]) -> None:
-        """Let the running sandbox outlive this process as long as a background process recorded in the folder ``wanted()`` runs.
+        """If this process is killed, keep the running sandbox for the background processes recorded in the folder ``wanted()``.
         If that is "", the sandbox ends with this process.
         """
         with self._lock:

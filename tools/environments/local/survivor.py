@@ -1,4 +1,4 @@
-"""Sandboxes that outlive toolcrib because background processes run in them, and the records by which the next one finds them.
+"""Sandboxes that outlive toolcrib because background processes run in them, and the records of such sandboxes.
 
 A record is a file that no sandbox can write. It exists while background processes run in a session's sandbox. The process that
 uses the sandbox holds a lock on the file, so a record without a lock belongs to a process that has ended.
