@@ -79,7 +79,11 @@ class GitGuard:
     def state(self) -> dict[str, Any]:
         """Return the recorded state as plain data. Another process passes it to ``restore``."""
         noted = [
-            [path, [[name, text and text.decode("latin-1")] for name, text in one.texts.items()], [*one.hooks.items()]]
+            [
+                path,
+                [[name, None if text is None else text.decode("latin-1")] for name, text in one.texts.items()],
+                [*one.hooks.items()],
+            ]
             for path, one in self._noted.items()
         ]
         links = [[config, one.path, one.text.decode("latin-1"), one.inode, one.is_mounted] for config, one in self._links.items()]
@@ -89,7 +93,7 @@ class GitGuard:
         """Continue with the data of another process. ``links``: the sandbox with the links still runs."""
         for path, texts, hooks in state["noted"]:
             self._noted[path] = one = NotedGitFolder()
-            one.texts.update({name: text and text.encode("latin-1") for name, text in texts})
+            one.texts.update({name: None if text is None else text.encode("latin-1") for name, text in texts})
             one.hooks.update({name: (mark[0], mark[1]) for name, mark in hooks})
             self._marks[path] = None
         for config, path, text, inode, is_mounted in state["links"] if links else ():

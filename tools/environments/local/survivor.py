@@ -28,7 +28,6 @@ from tools.environments.local.sandboxed import is_readable
 LOST = "The sandbox with this session's earlier background processes and their logs is gone: {}."
 _END_LIMIT = 5.0
 _TRIES = 5
-_MOST_BYTES = 1 << 20
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -128,7 +127,7 @@ class SandboxRecord:
         """
         if self._path and self._fd < 0:
             self._fd = _locked(self._path)
-        found = None if self._fd < 0 else _parsed(os.pread(self._fd, _MOST_BYTES, 0))
+        found = None if self._fd < 0 else _parsed(os.pread(self._fd, os.fstat(self._fd).st_size, 0))
         if found is not None and self.session in ("", found.session):
             return found
         self.drop()

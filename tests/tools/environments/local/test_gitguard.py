@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -69,6 +70,20 @@ HARMLESS = [
     "git clone -q . copy",
     "git init -q --bare store.git",
 ]
+
+
+def test_another_process_continues_from_the_recorded_state(project: Path) -> None:
+    (project / "empty").mkdir()
+    run("git init -q empty && : >empty/.git/config", project)
+    first = GitGuard([str(project)])
+    first.accept_current()
+    state = json.loads(json.dumps(first.state()))
+    run("git config user.name me; git config core.pager evil; git -C empty config core.pager evil", project)
+    second = GitGuard([str(project)])
+    second.restore(state, links=True)
+    assert second.put_back(last=True) == [f"{project}/.git/config: core.pager", f"{project}/empty/.git/config: core.pager"]
+    assert (run("git config user.name", project), run("git -C empty config core.pager", project)) == ("me\n", "")
+    assert second.put_back() == []
 
 
 def test_settings_that_run_nothing_are_kept(project: Path, guarded: Callable[[str], list[str]]) -> None:
