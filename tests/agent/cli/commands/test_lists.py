@@ -44,7 +44,7 @@ def test_what_a_tool_costs_stands_before_it(run: Any, user_plugin: Any) -> None:
     available, missing = run("tools", "list").out.split("\nmissing on cli:\n")
     assert f"{found['terminal']['cost']:>6,}  💻  terminal" in available
     assert f"{found['weather']['cost']:>6,}  ✗  weather" in missing
-    assert f"{sum(line['cost'] for line in found.values() if line['granted']):,}  tokens per request, for 11 tools" in available
+    assert f"{sum(line['cost'] for line in found.values() if line['granted']):,}  tokens per request, for 12 tools" in available
     resolved = json.loads(run("toolsets", "resolve", "--json").out)
     assert {one["name"]: one["tokens"] for one in resolved["tools"] if one["granted"]} == {
         line["name"]: line["cost"] for line in found.values() if line["granted"]

@@ -29,6 +29,7 @@ def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any, agree
     rows = run("toolsets", "diff", "coding", "research").out.splitlines()
     assert [row.split()[:2] for row in rows if row[0] in "+-"] == [
         ["-", "terminal"],
+        ["-", "process"],
         ["-", "write_file"],
         ["-", "search_files"],
         ["-", "memory"],
@@ -92,6 +93,7 @@ def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> N
     one = run("toolsets", "resolve", "--platform", "api", "--with", "toolsets.enabled=[gone]").out
     assert _taken(one, "api") == {
         "terminal",
+        "process",
         "read_file",
         "write_file",
         "patch",
