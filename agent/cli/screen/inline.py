@@ -44,11 +44,16 @@ class _Inline:
         self._pieces: list[list[object]] = []
         self._styles: list[list[str]] = []
         self._openers: list[_Opener] = []
+        self._closed: list[tuple[int, int]] = []
+        """Places of the mark that opens an element, and of the mark that closes it."""
         self.safe = len(text)
         self._scan()
         for opener in self._openers:
             if len(text) - opener.place <= LONGEST:
                 self._open(opener.place)
+        for begin, end in sorted(self._closed, reverse=True):
+            if end >= self.safe:  # later text may turn the closing mark into code, so that the element stays open
+                self._open(begin)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the pieces that are not empty."""
@@ -165,6 +170,7 @@ class _Inline:
             if opener.char != char:
                 place -= 1
                 continue
+            self._closed.append((opener.place, at))
             used = 2 if char == "~" or min(left, opener.left) >= 2 else 1
             for styles in self._styles[opener.piece + 1 :]:
                 styles.insert(0, _MARKS[char][used - 1])
@@ -191,6 +197,7 @@ class _Inline:
             self._put("]", at)
             return at + 1
         del self._openers[place:]
+        self._closed.append((opener.place, at))
         url = target[1] if target[1] is not None else target[2]
         shown = "".join(str(piece[0]) for piece in self._pieces[opener.piece + 1 :])
         for styles in self._styles[opener.piece + 1 :]:

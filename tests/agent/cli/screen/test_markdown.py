@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.cli.screen.cells import Row, plain, row_width
@@ -130,6 +130,8 @@ MARKS = st.text(st.sampled_from("ab *_`~#>-+1.|[]()<!&;\\:=\n\t\r\x1b\u202e漢")
 
 @settings(max_examples=300, deadline=None)
 @given(MARKS, st.lists(st.integers(0, 80), max_size=30))
+@example("111111*1 1111111\u202e`*1`", [20])  # what closed the emphasis becomes code
+@example("1111 *1 111111111 _x `*_ 1`", [23])
 def test_any_text_cut_anywhere(text: str, places: list[int]) -> None:
     cuts = [0, *sorted(min(place, len(text)) for place in places), len(text)]
     rows = rows_of(*(text[start:end] for start, end in pairwise(cuts)), columns=12)
