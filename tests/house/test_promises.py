@@ -62,6 +62,12 @@ def test_only_optional_parameters_may_be_added(now: str, is_kept: bool, monkeypa
     assert LISTING.gone("python", [now]) == ([] if is_kept else ["f(a, *, b=...)"])
 
 
+@pytest.mark.parametrize(("now", "is_kept"), [("-x VALUE {a,new,b}", True), ("-x VALUE {a}", False), ("-x VALUE", False)])
+def test_only_choices_may_be_added(now: str, is_kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LISTING, "kept", lambda name: ["-x VALUE {a,b}"])
+    assert LISTING.gone("commands", [now]) == ([] if is_kept else ["-x VALUE {a,b}"])
+
+
 def _ran(*argv: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         argv,

@@ -16,7 +16,7 @@ import json
 import sqlite3
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -155,13 +155,19 @@ def kept(name: str) -> list[str]:
 
 def gone(name: str, now: Iterable[str]) -> list[str]:
     """Return the stored lines of a list that no line of ``now`` keeps. A function may get more optional parameters, keyword-only
-    ones or at its end: they do not change the meaning of existing calls.
+    ones or at its end: they do not change the meaning of existing calls. An option may get more choices.
     """
-    by_name = {line.partition("(")[0]: line for line in now}
-    return [line for line in kept(name) if not _keeps(by_name.get(line.partition("(")[0], ""), line)]
+    by_name = {_name(line): line for line in now}
+    return [line for line in kept(name) if not _keeps(by_name.get(_name(line), ""), line)]
+
+
+def _name(line: str) -> str:
+    return line.partition("(")[0].partition(" {")[0]
 
 
 def _keeps(now: str, before: str) -> bool:
+    if before.endswith("}") and now.endswith("}"):
+        return set(_choices(before)) <= set(_choices(now))
     if now == before or not before.endswith(")"):
         return now == before
     old, new = (line.partition("(")[2].removesuffix(")").split(", ") for line in (before, now))
@@ -170,6 +176,10 @@ def _keeps(now: str, before: str) -> bool:
         return False
     last = max((new.index(one) for one in old if not one.startswith("*")), default=-1)
     return "*" in old or all(new.index(one) > last for one in added)
+
+
+def _choices(line: str) -> Sequence[str]:
+    return line.partition(" {")[2].removesuffix("}").split(",")
 
 
 def main() -> Any:
