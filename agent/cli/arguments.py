@@ -60,6 +60,11 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
     async def delegates() -> Iterable[tuple[str, str]]:
         return [(f"stop {one.session_id[:12]}", one_line(one.name, _TITLE)) for one in chat.session.delegates.at_work]
 
+    async def processes() -> Iterable[tuple[str, str]]:
+        table = chat.session.scope.opened_processes
+        running = () if table is None else sorted(table.names)
+        return [(f"{word} {name}", about) for name in running for word, about in (("log", "its output"), ("stop", "end it"))]
+
     return {
         "/theme": themes,
         "/mode": modes,
@@ -68,4 +73,5 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
         "/undo": undo,
         "/approvals": revoked,
         "/delegates": delegates,
+        "/ps": processes,
     }

@@ -35,6 +35,7 @@ PLACES: Mapping[tuple[str, str], str] = {
     ("config", "set"): "keys",
     ("config", "unset"): "keys",
     ("config", "show"): "keys",
+    **{("ps", action): "processes" for action in ("show", "log", "kill")},
     **{("cron", action): "jobs" for action in ("run", "pause", "resume", "stop", "remove", "history")},
     ("env", "test"): "backends",
     ("env", "shell"): "backends",
@@ -178,6 +179,13 @@ def _jobs(args: argparse.Namespace) -> Iterable[str]:
     return [word for job in jobs for word in (job.id, str(job.body.get("name", ""))) if _PLAIN.fullmatch(word)]
 
 
+def _processes(args: argparse.Namespace) -> Iterable[str]:
+    from agent.background.reaching import all_processes
+
+    with open_crib(args, looks=True) as crib:
+        return [f"{one['session'][:12]}/{one['name']}" for one in run_async(all_processes(crib.store))]
+
+
 def _pages(args: argparse.Namespace) -> Iterable[str]:
     """Return the pages of the manual, and the settings, which are sections of it."""
     from agent.cli.command_pages import pages
@@ -205,6 +213,7 @@ KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
     "people": _people,
     "platforms": _platforms,
     "plugins": _plugins,
+    "processes": _processes,
     "profiles": _profiles,
     "sessions": _sessions,
     "tools": _tools,

@@ -1,4 +1,4 @@
-"""Background delegates of a chat: ``/delegates``, and the question before their session is closed."""
+"""Background delegates of a chat: ``/delegates``, and the question before a session that works in the background is closed."""
 
 from __future__ import annotations
 
@@ -48,15 +48,19 @@ def _named(found: Sequence[BackgroundDelegate], named: str) -> Sequence[Backgrou
 
 
 async def may_end(chat: Conversation, doing: str) -> bool:
-    """Return whether the session may be closed. Ask the user if background delegates are running: they would end with it.
-    ``doing`` names the user's action, such as ``leaving``.
+    """Return whether the session may be closed. Ask the user if background delegates or processes are running: they would end
+    with it. ``doing`` names the user's action, such as ``leaving``.
     """
-    found = chat.session.delegates.at_work
-    if not found:
+    found, running = chat.session.delegates.at_work, chat.session.running_processes
+    if not found and not running:
         return True
-    names = ", ".join(f"{one_line(one.name, 40)} ({one.session_id[:ID_CHARS]})" for one in found)
-    chat.screen.print_note(f"{doing} ends the running delegate{'' if len(found) == 1 else 's'}: {names}")
+    if found:
+        names = ", ".join(f"{one_line(one.name, 40)} ({one.session_id[:ID_CHARS]})" for one in found)
+        chat.screen.print_note(f"{doing} ends the running delegate{'' if len(found) == 1 else 's'}: {names}")
+    if running:
+        chat.screen.print_note(f"{doing} ends the background process{'' if len(running) == 1 else 'es'}: {', '.join(running)}")
     if chat.opening.confirm is None or await chat.opening.confirm("Continue?"):
         return True
-    chat.screen.print_note("cancelled; /delegates shows the tasks of the delegates")
+    shown = ["/delegates shows the tasks of the delegates"] * bool(found) + ["/ps shows the processes"] * bool(running)
+    chat.screen.print_note(f"cancelled; {', '.join(shown)}")
     return False

@@ -30,6 +30,8 @@ def footer(conversation: Conversation, tokens: int, keys: str, room: int) -> str
     parts.append(backend := tame(session.backend.name))
     if at_work := len(session.delegates.at_work):
         parts.append(f"{at_work} running delegate{'' if at_work == 1 else 's'}")
+    if running := len(session.running_processes):
+        parts.append(f"{running} process{'' if running == 1 else 'es'}")
     if waiting := len(conversation.beside) + len(conversation.images):
         parts.append(f"{waiting} for the next message")
     for part in (*spare, backend, model):

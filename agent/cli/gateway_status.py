@@ -82,7 +82,12 @@ def _words(one: Mapping[str, Any]) -> list[str]:
         f"{rate['messages']:.1f} messages and {rate['answers']:.1f} answers a minute in the last {MINUTES} minutes",
         *_times(figures),
         whole,
+        *_processes(int(one.get("processes", 0))),
     ]
+
+
+def _processes(running: int) -> list[str]:
+    return [f"{running} background process{'' if running == 1 else 'es'} running in its chats"] if running else []
 
 
 def _times(figures: Mapping[str, Any]) -> list[str]:

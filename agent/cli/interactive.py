@@ -215,8 +215,10 @@ class InteractiveChat:
                     self.keyboard.put_back("\n".join(self._queue))
                     self._queue.clear()
             case "ask":
-                at_work = self.conversation.session.delegates.at_work
-                self.view.screen.print_note(f"Ctrl-C again leaves{' and ends the delegates' if at_work else ', as Ctrl-D does'}")
+                session = self.conversation.session
+                ended = ["the delegates"] * bool(session.delegates.at_work) + ["the processes"] * bool(session.running_processes)
+                what = f" and ends {' and '.join(ended)}" if ended else ", as Ctrl-D does"
+                self.view.screen.print_note(f"Ctrl-C again leaves{what}")
             case "leave":
                 self.keyboard.stop(KeyboardInterrupt() if working else None)
         self.board.changed()
@@ -252,8 +254,8 @@ class InteractiveChat:
     def left(self) -> None:
         if self.is_working:
             self.view.screen.print_note("a run is in progress: Ctrl-C interrupts it")
-        elif self.conversation.session.delegates.at_work:
-            self.sent("/exit", steers=False)  # the command asks before it ends the delegates
+        elif self.conversation.session.works_in_background:
+            self.sent("/exit", steers=False)  # the command asks before it ends delegates and processes
         else:
             self.keyboard.stop()
 

@@ -1,4 +1,4 @@
-"""Start a new session in a chat, or resume a stored one: ask before running delegates end, and show the last exchanges."""
+"""Start a new session in a chat, or resume a stored one: ask before background work ends, and show the last exchanges."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _LAST = 3
 
 
 async def may_leave(chat: Conversation, doing: str) -> bool:
-    """Return whether the session may be closed; imports agent.cli.delegating.may_end only if delegates run."""
-    if not chat.session.delegates.at_work:
+    """Return whether the session may be closed; imports agent.cli.delegating.may_end only if it would end something."""
+    if not chat.session.works_in_background:
         return True
     from agent.cli.delegating import may_end
 

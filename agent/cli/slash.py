@@ -212,6 +212,12 @@ async def _delegates(chat: Conversation, rest: str) -> None:
     await obey_delegates(chat, rest)
 
 
+async def _ps(chat: Conversation, rest: str) -> None:
+    from agent.cli.chat_processes import obey_ps
+
+    await obey_ps(chat, rest)
+
+
 async def _of_session(chat: Conversation, rest: str, command: str) -> None:
     from agent.cli.session_commands import COMMANDS
 
@@ -281,6 +287,7 @@ COMMANDS: Mapping[str, Callable[[Conversation, str], Awaitable[None]]] = {
     "/approvals": _approvals,
     "/env": _env,
     "/delegates": _delegates,
+    "/ps": _ps,
     "/export": _export,
     "/init": _init,
 }

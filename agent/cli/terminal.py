@@ -182,6 +182,15 @@ def confirm_by_word(question: str) -> bool:
         return False
 
 
+def agreed(question: str, about: Sequence[object], *, yes: bool) -> bool:
+    """Ask for confirmation, unless ``yes`` or nothing is affected. Raises ToolcribError if no user can be asked."""
+    if yes or not about:
+        return True
+    if not is_interactive():
+        raise ToolcribError(f"{question} No user can be asked here: add --yes")
+    return confirm_by_word(question)
+
+
 def confirmed(terminal: Terminal, question: str) -> bool:
     """Ask at a terminal. Return True only for a typed ``yes`` or ``y``."""
     from tools.dispatch.bridge import run_async

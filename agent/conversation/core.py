@@ -30,6 +30,7 @@ from tools.dispatch.scope import CallScope
 
 if TYPE_CHECKING:
     from agent.backends import Backend
+    from agent.background.serving import ProcessServer
     from agent.config import Config
     from agent.context.summarising import Summariser
     from agent.conversation.state import RunState
@@ -112,6 +113,8 @@ class SessionCore:
         self.opened_for = scope.identity
         """Identity of the session's owner; another principal may start a run in it."""
         scope.tell_processes = ProcessNotices(self).tell
+        self.process_server: ProcessServer | None = None
+        """Answers other processes about the session's background processes."""
         self._started = False
         self._title: TitleDraft | None = None
 
@@ -123,8 +126,13 @@ class SessionCore:
     @property
     def works_in_background(self) -> bool:
         """Whether closing the session would end background delegates or processes."""
-        processes = self.scope.opened_processes
-        return bool(self.delegates.at_work) or (processes is not None and bool(processes.names))
+        return bool(self.delegates.at_work or self.running_processes)
+
+    @property
+    def running_processes(self) -> Sequence[str]:
+        """Names of the background processes that run, as far as this process knows."""
+        table = self.scope.opened_processes
+        return () if table is None else sorted(table.names)
 
     def busy(self) -> None:
         """Send the event that another process is working on the session."""

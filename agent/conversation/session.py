@@ -265,6 +265,8 @@ class Session(SessionCore):
                 await self.call_hook("on_session_end")
         finally:
             await self.scope.close()
+            if self.process_server is not None:
+                await self.process_server.close()
 
     def close_sync(self) -> None:
         """Close the session from sync code."""

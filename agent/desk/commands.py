@@ -111,6 +111,13 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/delegates": SlashCommand(
         "the delegates that work in the background; /delegates stop ID ends one", at_once=True, arguments="[stop ID]"
     ),
+    "/ps": SlashCommand(
+        "the background processes of this session; /ps log NAME shows the end of one's output, /ps stop NAME ends one",
+        surfaces=SURFACES,
+        in_chat="the background processes of this chat; /ps log NAME or stop NAME",
+        at_once=True,
+        arguments="[log|stop NAME]",
+    ),
     "/env": SlashCommand("the backend and folder that commands run in", at_once=True, alone=True),
     "/export": SlashCommand(
         "/export [FILE.md|.html|.json] writes the session to a file; --force replaces an existing file", arguments="[FILE]"

@@ -210,6 +210,11 @@ class HostedSessions(SessionManager):
         """The number of sessions with a run under way."""
         return len(self._driving)
 
+    @property
+    def processes_now(self) -> int:
+        """The number of running background processes of the open sessions."""
+        return sum(len(session.running_processes) for session in self._open.values())
+
     async def opened(self, session_id: str) -> Session:
         """Do what SessionManager.opened does. The session begins no run during a drain, or if it is being ended."""
         session = await super().opened(session_id)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.backends import Location
+from agent.background.serving import ProcessServer
 from agent.config import state_dir
 from agent.conversation import modes
 from agent.conversation.core import WorkspaceShare
@@ -76,6 +77,8 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
         give_snapshots(scope, here.config, location, store.changes)
     session = Session(scope, names, location.backend, _share(here), store=store, fence=fence, owner=new_owner())
     session.delegates, delegates.session, session.reports = delegates, session, reports
+    session.process_server = ProcessServer(scope, here.store)
+    scope.on_processes = session.process_server.begin
     session.link.learned = here.windows_learned
     session.mode.apply(mode)
     _give_prompt(here, session, location)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent.desk.approvals import scopes_of
 from agent.desk.commands import ALIASES, on
 from agent.gateway.admission import Admitted
+from agent.gateway.chat_processes import processes_of
 from agent.gateway.forms import one_line
 from agent.gateway.managing import jobs_in
 from agent.gateway.questions import NoSuchQuestion
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 BUSY_MODES = ("queue", "steer", "interrupt")
-_TAKES_BACK = ("/stop", "/new", "/deny", "/jobs")
+_TAKES_BACK = ("/stop", "/new", "/deny", "/jobs", "/ps")
 _NO_DECISION = (*_TAKES_BACK, "/help", "/approvals", "/tools", "/title", "/status")
 """Commands for a sender who may not decide anything (see ``Inbound.locked``): they show, end or refuse something."""
 _OTHERS = "Another user started that run."
@@ -226,6 +227,11 @@ async def _jobs(here: ChatCommands, message: Inbound, who: Admitted, text: str) 
     return await jobs_in(here.rooms, message.chat, who, text)
 
 
+async def _ps(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
+    room = await here.rooms.enter(message.chat, who)
+    return await processes_of(await here.manager.opened(room.session_id), text)
+
+
 async def _status(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     return await here.status()
 
@@ -241,6 +247,7 @@ COMMANDS: Mapping[str, Callable[[ChatCommands, Inbound, Admitted, str], Awaitabl
     "/title": _title,
     "/busy": _busy,
     "/jobs": _jobs,
+    "/ps": _ps,
     "/status": _status,
 }
 """Functions that run the chat commands of agent.desk.commands."""

@@ -266,7 +266,8 @@ class Gateway:
         for line in self.lines:
             one = line.status()
             state = one.problem or (
-                f"{one.open_sessions} open chats, {one.questions} questions, {one.mail} unread, {one.posts} unsent messages"
+                f"{one.open_sessions} open chats, {one.questions} questions, {one.mail} unread, {one.posts} unsent messages,"
+                f" {one.processes} background processes"
             )
             lines.append(f"{one.name}: {state}")
         return "\n".join(lines)

@@ -38,6 +38,7 @@ class LineCollector(Collector):
             "open_chats": ("Chats whose session is open", lambda line: line.status().open_sessions),
             "mailboxes_with_mail": ("Chats with messages that wait to be handled", lambda line: line.status().mailboxes),
             "posts_waiting": ("Messages that wait to be shown", lambda line: line.status().posts),
+            "background_processes": ("Running background processes of open chats", lambda line: line.status().processes),
             "parked_questions": ("Questions that wait for an answer", lambda line: line.status().questions),
         }
         for name, (words, value) in told.items():

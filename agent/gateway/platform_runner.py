@@ -244,6 +244,7 @@ class ChatLine:
             self.questions.open,
             {**self.door.counts, "taken": self.mailbox.taken, "sent": self.outbox.sent, "given_up": self.outbox.failed},
             self.figures.to_json(),
+            self.manager.processes_now,
         )
 
     # -- between processes ---------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ class ChatLineStatus:
     questions: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     figures: Mapping[str, Json] = field(default_factory=dict)
+    processes: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """Return the status as JSON."""
@@ -66,6 +67,7 @@ class ChatLineStatus:
             "questions": self.questions,
             "counts": dict(self.counts),
             "figures": dict(self.figures),
+            "processes": self.processes,
         }
 
 

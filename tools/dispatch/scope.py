@@ -138,6 +138,8 @@ class CallScope:
     """Name of the configuration's profile: the owner of the state of scope ``profile``."""
     tell_processes: Tell | None = None
     """Reports events of the session's background processes to its model; None reports none."""
+    on_processes: Callable[[ProcessTable], None] | None = None
+    """Called when the session first uses background processes."""
     dispatcher: CallRunner | None = None
     """Runs this session's calls that come through a synchronous interface; None for the interface's own dispatcher."""
     keep_spill: bool = False
@@ -206,6 +208,8 @@ class CallScope:
                     log_bytes=LOG_BYTES if kept is None else int(kept) << 20,
                     tell=self.tell_processes,
                 )
+                if self.on_processes is not None:
+                    self.on_processes(self._processes)
             return self._processes
 
     @property

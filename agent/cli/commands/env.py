@@ -143,6 +143,7 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
 
 def _stop(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.backends import chosen, find_containers
+    from agent.cli.terminal import agreed
 
     if bool(args.names) == args.all:
         raise ToolcribError("name what to stop: toolcrib env stop SESSION, BACKEND or CONTAINER, or --all")
@@ -157,7 +158,7 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
         wanted += [one for one in meant if one not in wanted]
     lives = sum(one.container.owner_lives is True for one in wanted)
     about = f"{_counted(wanted)}, {lives} of them used by running processes" if lives else _counted(wanted)
-    if not _agreed(f"Stop {about}?", wanted, yes=args.yes):
+    if not agreed(f"Stop {about}?", wanted, yes=args.yes):
         return FAILED
     stopped = [(one.container.name, one.kind.stop(one.container)) for one in wanted]
     return _told(stopped, args, "nothing to stop", found.faults)
@@ -165,6 +166,7 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
 
 def _prune(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.backends import find_containers
+    from agent.cli.terminal import agreed
     from agent.config import sandbox_records
     from tools.environments import leftovers
     from tools.environments.local.survivor import left_sandboxes
@@ -176,7 +178,7 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
     sandboxes = left_sandboxes(sandbox_records())
     folders = leftovers.left_behind()
     shown = [*(one.container.name for one in wanted), *(f"sandbox of session {name}" for name in sandboxes), *map(str, folders)]
-    if not _agreed(f"Remove {', '.join(shown)}?", shown, yes=args.yes):
+    if not agreed(f"Remove {', '.join(shown)}?", shown, yes=args.yes):
         return FAILED
     for one in wanted:
         one.kind.remove(one.container)
@@ -189,17 +191,6 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
 
 def _counted(wanted: Sequence[RunningContainer]) -> str:
     return ", ".join(one.container.name for one in wanted)
-
-
-def _agreed(question: str, about: Sequence[object], *, yes: bool) -> bool:
-    """Ask for confirmation, unless ``yes`` or nothing is affected. Raises ToolcribError if no user can be asked."""
-    from agent.cli.terminal import confirm_by_word, is_interactive
-
-    if yes or not about:
-        return True
-    if not is_interactive():
-        raise ToolcribError(f"{question} No user can be asked here: add --yes")
-    return confirm_by_word(question)
 
 
 def _told(done: Sequence[tuple[str, str]], args: argparse.Namespace, nothing: str, faults: Mapping[str, str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 from agent.cli.footer import footer
 
 
-def made(window: int | None = None, **chat: Any) -> Any:
+def made(window: int | None = None, processes: Sequence[str] = (), **chat: Any) -> Any:
     session = SimpleNamespace(
         mode=SimpleNamespace(now="default"),
         link=SimpleNamespace(window=window),
         backend=SimpleNamespace(name="local"),
         delegates=SimpleNamespace(at_work=()),
+        running_processes=processes,
     )
     return SimpleNamespace(session=session, model="qwen3", beside=(), images=(), **{"cost": None, **chat})
 
@@ -44,3 +46,10 @@ def test_an_estimated_cost_is_marked(estimated: bool, said: str) -> None:
 )
 def test_a_narrow_screen_shows_what_keys_do(room: int, shown: str) -> None:
     assert footer(made(cost=0.0125, estimated=False), 6_667, "Ctrl-C denies", room) == shown
+
+
+@pytest.mark.parametrize(("running", "said"), [(["dev"], " · 1 process · /help"), (["dev", "db"], " · 2 processes · /help")])
+def test_background_processes_are_counted(running: Sequence[str], said: str) -> None:
+    """003-30"""
+    assert footer(made(processes=running), 0, "/help", 100).endswith(said)
+    assert "process" not in footer(made(), 0, "/help", 100)

@@ -22,5 +22,5 @@ def test_a_terminals_help_names_each_with_its_arguments() -> None:
 
 def test_a_command_is_of_the_terminal_unless_its_row_says_otherwise() -> None:
     assert set(on("chat")) == {
-        *("/help", "/new", "/stop", "/approvals", "/approve", "/deny", "/busy", "/tools", "/title", "/status", "/jobs"),
+        *("/help", "/new", "/stop", "/approvals", "/approve", "/deny", "/busy", "/tools", "/title", "/status", "/jobs", "/ps"),
     }

@@ -297,3 +297,26 @@ async def test_folders_above_those_of_chats_are_closed(house: House) -> None:
     below = [one for one in chats.rglob("*") if one.is_dir()]
     assert len(below) == 2
     assert {one.stat().st_mode & 0o777 for one in (chats, *below)} == {0o700}
+
+
+async def test_background_processes_are_listed_and_ended_and_counted(house: House) -> None:
+    """003-30"""
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        assert await said(house, "/ps") == "This session has no background processes."
+        assert (await said(house, "/ps stop")).startswith("use /ps, /ps log NAME, or /ps stop NAME")
+        assert await said(house, "hi") == "re hi"
+        [info] = await house.store.sessions.list(10)
+        session = await line.manager.opened(info.id)
+        command = {"command": "printf 'a *b*\\n'; sleep 600", "background": True, "name": "dev"}
+        done = await asyncio.to_thread(session.call, "terminal", command)
+        assert not done.result.is_error, done.result
+        assert (await said(house, "/ps")).startswith("dev: running — printf ")
+        assert await said(house, "/ps log dev") == "a *b*"
+        assert "there is no background process 'db'" in await said(house, "/ps stop db")
+        assert await said(house, "/ps", user="bob", chat=OTHER) == "This session has no background processes."
+        assert "1 background processes" in await said(house, "/status")
+        assert line.status().to_json()["processes"] == 1
+        assert await said(house, "/ps stop dev") == "Ended: dev"
+        assert (await said(house, "/ps")).startswith("dev: exit code ")
+        assert line.status().processes == 0

@@ -83,7 +83,14 @@ async def test_figures_and_health_are_to_be_had_on_a_port(house: House) -> None:
             for sample in family.samples
         }
         platform = ("platform", "fake")
-        for name, value in {"up": 1, "open_chats": 1, "parked_questions": 1, "runs_now": 0, "posts_waiting": 0}.items():
+        for name, value in {
+            "up": 1,
+            "open_chats": 1,
+            "parked_questions": 1,
+            "runs_now": 0,
+            "posts_waiting": 0,
+            "background_processes": 0,
+        }.items():
             assert found[f"toolcrib_gateway_{name}", platform] == value, name
         assert found["toolcrib_gateway_mailboxes_with_mail", platform] == 0
         assert found["toolcrib_gateway_messages_total", platform, ("state", "kept")] == 2

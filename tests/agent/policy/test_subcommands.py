@@ -16,6 +16,7 @@ CHANGES = {
     "gateway": "gateway pair approve 4",
     "memory": "memory forget x",
     "plugins": "plugins trust x",
+    "ps": "ps kill x",
     "sandbox": "sandbox shell",
     "sessions": "sessions delete x",
     "setup": "setup",

@@ -20,8 +20,8 @@ _ALLOWED: Mapping[str, frozenset[str] | None] = {
     "sandbox": frozenset(["status", "test"]),
     "tools": frozenset(["list", "show"]),
     "toolsets": frozenset(["list", "show", "resolve", "diff"]),
-    # Showing a session or a note counts too: it may be another principal's. ``console`` acts as the user in a gateway's chats.
-    **dict.fromkeys("console memory sessions setup undo".split(), _NOTHING),
+    # Showing a session, note or process counts too: it may be another principal's. ``console`` acts as the user in its chats.
+    **dict.fromkeys("console memory ps sessions setup undo".split(), _NOTHING),
 }
 """Subcommand -> the actions that a session's commands may run. Every other subcommand, also a plugin's, and every other action
 counts as changing toolcrib's settings or approvals.
@@ -125,6 +125,8 @@ RULES = (
             "toolcrib sessions prune --older-than 1d",
             "toolcrib sessions",
             "toolcrib sessions show 4f1c",
+            "toolcrib ps",
+            "toolcrib ps kill server",
             "toolcrib memory forget x --yes",
             "toolcrib memory",
             "toolcrib approvals answer 81aa --scope once",

@@ -1,0 +1,175 @@
+"""``toolcrib ps``: the background processes of sessions that other processes have open (003-30)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.api import assemble
+from agent.background.requests import sessions_with_processes
+from agent.config import load_config, state_dir
+from agent.conversation.session import Session
+from agent.desk.request import SessionRequest
+from agent.policy.self_protection import BELOW, marks_of
+from agent.process import Crib
+from tools import alive
+
+SERVER = 'python3 -u -c \'import socket, time; s = socket.create_server(("127.0.0.1", 0)); print("up"); time.sleep(600)\''
+HOLD = """
+import asyncio, sys, time
+from agent.api import assemble
+from agent.config import load_config
+from agent.desk.request import SessionRequest
+with assemble(config=load_config()) as crib:
+    session = asyncio.run(crib.desk.open(SessionRequest()))
+    for name in ("one", "two"):
+        done = session.call("terminal", {"command": f"echo {name}; sleep 600", "background": True, "name": name})
+    print(session.id, done.result.status, flush=True)
+    time.sleep(600)
+"""
+"""A process that holds a session with two background processes, until it is killed."""
+
+
+@pytest.fixture
+def crib(plain: Callable[[str], Path], tmp_path: Path) -> Iterator[Crib]:
+    with assemble(config=load_config(), project_dir=tmp_path) as crib:
+        yield crib
+
+
+@pytest.fixture
+def session(crib: Crib) -> Iterator[Session]:
+    session = asyncio.run(crib.desk.open(SessionRequest()))
+    yield session
+    session.close_sync()
+
+
+def start(session: Session, name: str, command: str) -> None:
+    done = session.call("terminal", {"command": command, "background": True, "name": name})
+    assert not done.result.is_error, done.result
+
+
+def listed(run: Any) -> dict[str, Any]:
+    done = run("ps", "--json")
+    assert done.code == 0, done.err
+    return {one["name"]: one for one in json.loads(done.out)}
+
+
+def test_they_are_listed_shown_and_ended_from_another_process(run: Any, session: Session) -> None:
+    assert run("ps").out == "no background processes; a model starts them with its tool terminal\n"
+    start(session, "server", SERVER)
+    start(session, "build", "printf '\\033[1mbuilt\\033[0m\\n\\a'; exit 3")
+    while not (found := listed(run))["server"]["ports"] or found["build"]["state"] == "running":
+        pass
+    server = found["server"]
+    assert (server["state"], server["command"], server["session"]) == ("running", SERVER, session.id)
+    assert server["memory_mb"] > 1
+    rows = run("ps").out
+    assert re.search(rf"^{session.id[:12]}  server +running +\d+ s ago +{server['ports'][0]} ", rows, re.MULTILINE), rows
+    assert re.search(r"  build +exit code 3 ", rows), rows
+    assert f"ports:       {server['ports']}\n" in run("ps", "show", "server").out
+    assert run("ps", "log", f"{session.id[:6]}/build").out == "built\n^G", "terminal controls are removed or escaped"
+    assert json.loads(run("ps", "log", "server", "--json").out)["output"] == "up\n"
+    asked = run("ps", "kill", "server")
+    assert (asked.code, asked.out) == (2, "")
+    assert f"End {session.id[:12]}/server? No user can be asked here: add --yes" in asked.err
+    ended = run("ps", "kill", "server", "--yes")
+    assert (ended.code, ended.out) == (0, f"ended: {session.id[:12]}/server\n")
+    assert listed(run)["server"]["state"] == "exited"
+    assert session.running_processes == []
+    assert run("ps", "kill", "--all", "--yes").out == "no background process is running\n"
+    session.close_sync()
+    assert listed(run) == {}
+
+
+def test_a_log_is_followed_to_its_end(run: Any, session: Session, tmp_path: Path) -> None:
+    start(session, "slow", "seq 300; until [ -e more ]; do sleep 0.05; done; seq 5000; printf end")
+    threading.Timer(0.7, (tmp_path / "more").touch).start()
+    shown = run("ps", "log", "slow", "-f", "-n", "9000").out
+    assert shown == "".join(f"{number}\n" for number in [*range(1, 301), *range(1, 5001)]) + "end"
+    assert run("ps", "log", "slow", "-n", "2").out == "5000\nend"
+
+
+def test_a_name_is_unique_or_has_its_session(run: Any, crib: Crib, session: Session) -> None:
+    other = asyncio.run(crib.desk.open(SessionRequest()))
+    try:
+        for one in (session, other):
+            start(one, "same", "sleep 600")
+        said = run("ps", "show", "same")
+        assert said.code == 1
+        assert re.search(
+            r"'same' names several processes: [0-9a-f]{12}/same, [0-9a-f]{12}/same\. Use one of these names", said.err
+        )
+        assert run("ps", "kill", f"{other.id[:12]}/same", "--yes").code == 0
+        assert (other.running_processes, session.running_processes) == ([], ["same"])
+    finally:
+        other.close_sync()
+    said = run("ps", "log", "none")
+    assert (said.code, said.err) == (1, "toolcrib: no background process is named 'none'. List processes: toolcrib ps\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["list", "x"], "list takes no names"),
+        (["show"], "give one process: toolcrib ps show SESSION/NAME"),
+        (["kill"], "name what to end"),
+        (["kill", "x", "--all"], "name what to end"),
+        (["show", "x", "-f"], "-f is for log"),
+    ],
+)
+def test_a_wrong_line_is_refused(run: Any, words: list[str], said: str) -> None:
+    done = run("ps", *words)
+    assert done.code == 2
+    assert said in done.err
+
+
+@pytest.mark.parametrize("words", [[], ["log", "x"], ["kill", "--all", "--yes"]])
+def test_inside_a_session_all_are_refused(run: Any, session: Session, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    start(session, "mine", "sleep 600")
+    monkeypatch.setenv(BELOW, marks_of([state_dir()]))
+    done = run("ps", *words)
+    assert (done.code, done.out) == (2, "")
+    assert "`toolcrib ps" in done.err
+    assert session.running_processes == ["mine"]
+
+
+def test_processes_of_other_principals_are_never_shown(run: Any, crib: Crib, session: Session) -> None:
+    theirs = asyncio.run(crib.desk.open(SessionRequest(platform="telegram", user="eve", enabled=["terminal"])))
+    try:
+        asyncio.run(theirs.scope.processes.start("secret", "sleep 600", str(crib.project_dir)))
+        assert asyncio.run(sessions_with_processes(crib.store)) == {}
+        assert listed(run) == {}
+    finally:
+        theirs.close_sync()
+
+
+def test_what_a_killed_toolcrib_left_is_unattended_and_ends_together(
+    run: Any, plain: Callable[[str], Path], tmp_path: Path
+) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLD], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    session_id, status = holder.stdout.readline().split()
+    assert status == "success"
+    pids = [one["pid"] for one in listed(run).values()]
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    assert {name: one["state"] for name, one in listed(run).items()} == {"one": "unattended", "two": "unattended"}
+    assert "unattended: their toolcrib was killed. To continue with them: toolcrib chat --resume SESSION" in run("ps").out
+    said = run("ps", "log", "one")
+    assert (said.code, f"toolcrib chat --resume {session_id[:12]}" in said.err) == (1, True)
+    said = run("ps", "kill", "one", "--yes")
+    assert (said.code, "To end them, name all of them" in said.err) == (1, True)
+    assert all(map(alive.exists, pids)), "they outlived it"
+    assert run("ps", "kill", "one", "two", "--yes").code == 0
+    assert not any(map(alive.exists, pids))
+    assert listed(run) == {}
