@@ -1,6 +1,4 @@
-"""Find and end background processes on this machine, outside of sandboxes, whose toolcrib was killed and whose session nobody
-resumed.
-"""
+"""Find and end background processes, on this machine and outside of sandboxes, that a killed toolcrib left."""
 
 from __future__ import annotations
 
@@ -55,9 +53,9 @@ def _members(folder: Path) -> Iterator[int]:
     for file in folder.glob("*/pid"):
         with contextlib.suppress(OSError, ValueError):
             words = file.read_text().split()
-            for pid, start in zip(words[::2], words[1::2], strict=False):
-                if alive.started(int(pid)) == start:
-                    sessions.add(os.getsid(int(pid)))
+            for number, start in zip(words[::2], words[1::2], strict=False):
+                if alive.started(int(number)) == start:
+                    sessions.add(os.getsid(int(number)))
     marked = f"{MARK}={folder}/".encode()
     for one in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or is another user's

@@ -12,6 +12,10 @@ from tools.environments.shell.driver import quote
 
 MARK = "TOOLCRIB_PROCESS"
 """Variable that a process's descendants inherit. By it they are found after they left the process's session."""
+FOLDERS = ("/tmp", "/var/tmp", "~")  # noqa: S108 - the folder made there is private
+"""Folders for the folders of sessions; the first that can be written to is used."""
+OWNER = "owner"
+"""File in a session's folder with the number and start time of its helper, which ends with toolcrib."""
 PARTS = 16
 """Number of files of a full log. For each further one the ninth is deleted, so that the beginning and the end stay."""
 SESSION, MEMBER, PART = "P", "M", "L"
@@ -27,7 +31,7 @@ IFS= read -r s </proc/self/stat
 keeper=${s%% *}
 set -- ${s##*) }
 keeper="$keeper ${20}"
-exec 5>&1 9<"$state" </dev/null >/dev/null
+exec 5>&1 9<"$state" </dev/null >/dev/null 2>&1
 in=/dev/null
 if [ "$input" = 1 ]; then
   mkfifo in && in=in
@@ -79,12 +83,17 @@ _RUN = '. /dev/fd/9 2>/dev/null; exec 9<&-; export @MARK@; cd -P -- "$1" || exit
 _FUNCTIONS = r"""
 umask 077
 enter() {
-  local base
-  for base in /tmp /var/tmp "$HOME"; do
+  local base line
+  for base in @FOLDERS@; do
     [ -d "$base" ] && [ -w "$base" ] || continue
     base=$base/.toolcrib-processes-$UID
     mkdir -p -m 700 -- "$base" "$base/$1" 2>/dev/null
-    [ -O "$base" ] && [ ! -L "$base" ] && [ -O "$base/$1" ] && [ ! -L "$base/$1" ] && cd -P -- "$base/$1" && pwd && return
+    [ -O "$base" ] && [ ! -L "$base" ] && [ -O "$base/$1" ] && [ ! -L "$base/$1" ] && cd -P -- "$base/$1" || continue
+    IFS= read -r line </proc/$$/stat
+    set -- ${line##*) }
+    printf '%s %s\n' "$$" "${20}" >|@OWNER@
+    pwd
+    return
   done
   return 1
 }
@@ -156,7 +165,10 @@ def functions() -> str:
 
 
 def _filled(text: str) -> str:
-    return text.replace("@RUN@", _RUN).replace("@MARK@", MARK).replace("@PARTS@", str(PARTS))
+    words = {"RUN": _RUN, "MARK": MARK, "PARTS": str(PARTS), "OWNER": OWNER, "FOLDERS": " ".join(FOLDERS)}
+    for name, word in words.items():
+        text = text.replace(f"@{name}@", word)
+    return text
 
 
 _STATE = r"\builtin declare -p; \builtin declare -f; \builtin alias -p; \builtin shopt -p; \builtin umask -p; \builtin set +o"

@@ -84,6 +84,7 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.config import sandbox_records
     from tools.environments.leftovers import left_behind
     from tools.environments.local.survivor import left_sandboxes
+    from tools.processes.left import left_sessions
 
     found = find_containers(crib)
     if args.json:
@@ -93,7 +94,7 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     if found.running:
         print()
         table(running_rows(found, time.time()))
-    left = left_behind() or left_sandboxes(sandbox_records())
+    left = left_behind() or left_sandboxes(sandbox_records()) or left_sessions()
     if left or any(one.container.left_behind for one in found.running):
         print("\nremains of killed processes were found; to remove them: toolcrib env prune")
     if old := sum(one.container.idle_for(age(_OLD)) for one in found.running):
@@ -170,14 +171,16 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
     from agent.config import sandbox_records
     from tools.environments import leftovers
     from tools.environments.local.survivor import left_sandboxes
+    from tools.processes.left import left_sessions
 
     if args.names:
         raise ToolcribError("prune takes no names; to stop one container: toolcrib env stop NAME")
     found = find_containers(crib)
     wanted = [one for one in found.running if one.container.left_behind or one.container.idle_for(args.older_than)]
     sandboxes = left_sandboxes(sandbox_records())
-    folders = leftovers.left_behind()
+    folders, sessions = leftovers.left_behind(), left_sessions()
     shown = [*(one.container.name for one in wanted), *(f"sandbox of session {name}" for name in sandboxes), *map(str, folders)]
+    shown += [str(one.folder) for one in sessions]
     if not agreed(f"Remove {', '.join(shown)}?", shown, yes=args.yes):
         return FAILED
     for one in wanted:
@@ -186,6 +189,8 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
         record.end()
     for folder in folders:
         leftovers.remove(folder)
+    for session in sessions:
+        session.end()
     return _told([(name, "removed") for name in shown], args, "nothing to remove", found.faults)
 
 
