@@ -27,6 +27,7 @@ from toolcrib.contract.session import ExecutedCall, ProviderTurn
 from toolcrib.contract.store import Fence, SessionInfo, Store
 from tools.approval.policy import Policy
 from tools.dispatch.scope import CallScope
+from tools.processes.records import PROCESSES
 
 if TYPE_CHECKING:
     from agent.backends import Backend
@@ -130,9 +131,11 @@ class SessionCore:
 
     @property
     def running_processes(self) -> Sequence[str]:
-        """Names of the background processes that run, as far as this process knows."""
+        """Names of the background processes that run, as far as this process knows. Before it has looked, these are all that an
+        earlier process recorded.
+        """
         table = self.scope.opened_processes
-        return () if table is None else sorted(table.names)
+        return sorted((self.scope.state.get(PROCESSES.name) or ()) if table is None else table.names)
 
     def busy(self) -> None:
         """Send the event that another process is working on the session."""

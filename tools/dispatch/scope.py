@@ -341,15 +341,13 @@ class CallScope:
         if self.snapshots is not None:
             self.snapshots.close()
             self.snapshots = None
+        if self._processes is not None or self.state:
+            from tools.processes.ending import end_processes
+
+            await end_processes(self)
         with self._lock:
-            self._closed = True
+            self._closed, self._processes = True, None
             environment, self._environment = self._environment, None
-            processes, self._processes = self._processes, None
-        if processes is not None:
-            try:
-                await processes.close()
-            except EnvironmentFailed as error:
-                _log.warning("the background processes of session %s could not be ended: %s", self.identity.session_id, error)
         if environment is not None:
             try:
                 await environment.close()

@@ -86,7 +86,8 @@ class TableWatch:
                 await self._look()
                 await self._report()
             except EnvironmentFailed as error:
-                _log.warning("background processes can't be watched: %s", error)
+                if not self._is_over:  # otherwise the session has just ended
+                    _log.warning("background processes can't be watched: %s", error)
                 self.close()
             except Exception:  # noqa: BLE001 - a thread has no caller: the error is logged
                 _log.exception("background processes can't be watched")

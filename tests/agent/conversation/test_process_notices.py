@@ -81,3 +81,12 @@ def test_a_printed_line_cannot_end_the_quotation() -> None:
     assert text.endswith(f"- and 3 more events\n</processes {mark}>")
     assert "\x1b" not in text
     assert "\n- other ended" not in text
+
+
+async def test_a_session_forgets_its_processes_when_it_ends(house: House) -> None:
+    async with house.manager() as manager:
+        await begin(await manager.opened("one"), command="sleep 300", notify=[])
+    async with house.manager() as manager:
+        session = await manager.opened("one")
+        await session.refresh()
+        assert session.running_processes == []
