@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,29 @@ class Place:
     vendor_is: str
     cold: Callable[[], Sequence[str]] | None = None
     cold_is: str = ""
+    backend: str = ""
+    """Its name for ``open_environment``, if that is not ``name``."""
+
+    @property
+    def kind(self) -> str:
+        return self.backend or self.name
+
+    def with_options(self, **more: Any) -> Place:
+        """Return the place with further options."""
+        return replace(self, options={**self.options, **more})
 
     def open(self, cwd: Path) -> Environment:
         """Open an environment. ``cwd`` is a folder on this machine; sessions on another host start in the home folder."""
-        return open_environment(self.name, cwd=None if self.name == "ssh" else str(cwd), **self.options)
+        return open_environment(self.kind, cwd=None if self.name == "ssh" else str(cwd), **self.options)
 
 
 def local() -> Place:
     return Place("local", {}, lambda environment: ["bash", "-c", "true"], 'subprocess.run(["bash", "-c", "true"])')
+
+
+def bubblewrap() -> Place:
+    """Return this machine's sandbox. It has no vendor's command."""
+    return replace(local(), name="bubblewrap", options={"sandbox": "bubblewrap"}, backend="local")
 
 
 @contextlib.contextmanager

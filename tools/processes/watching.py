@@ -82,6 +82,8 @@ class TableWatch:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(_EVERY)
+            if self._is_over:  # a look would start another helper
+                return
             try:
                 await self._look()
                 await self._report()
