@@ -31,26 +31,29 @@ class Helper:
         """Whether a script was run, so that the environment may have a folder of the session."""
         self._lock = threading.Lock()
 
-    async def run(self, script: str) -> bytes:
-        """Return the output of a script. Raises EnvironmentFailed, also if the script ends with another status than 0."""
+    async def run(self, script: str, after: str = "") -> bytes:
+        """Return the output of a script. The shell runs the script ``after`` when it has answered.
+
+        Raises EnvironmentFailed, also if the script ends with another status than 0.
+        """
         while not self._lock.acquire(blocking=False):  # noqa: ASYNC110 - the caller before may be in another event loop
             await asyncio.sleep(0.001)
         self.has_run = True
         try:
-            return await self._run(script)
+            return await self._run(script, after)
         finally:
             self._lock.release()
 
-    async def _run(self, script: str) -> bytes:
+    async def _run(self, script: str, after: str) -> bytes:
         try:
             async with asyncio.timeout(_LIMIT):
                 if self._process is not None:
                     with contextlib.suppress(OSError):  # it ended since the last script, for example with its container
-                        return await self._asked(self._process, script)
+                        return await self._asked(self._process, script, after)
                     await self._drop()
                 self._process = await self._environment.spawn(ExecRequest(_SHELL, cwd="/"))
                 await self._asked(self._process, f"{functions()}\n{self._first}")
-                return await self._asked(self._process, script)
+                return await self._asked(self._process, script, after)
         except HelperRefused:
             raise
         except TimeoutError:
@@ -63,9 +66,9 @@ class Helper:
             await self._drop()
             raise
 
-    async def _asked(self, process: BackgroundProcess, script: str) -> bytes:
+    async def _asked(self, process: BackgroundProcess, script: str, after: str = "") -> bytes:
         sign = secrets.token_hex(8)
-        text = f"{{ {script}\n}} </dev/null; builtin printf '\\n\\036%s %s\\n' {sign} $?\n"
+        text = f"{{ {script}\n}} </dev/null; builtin printf '\\n\\036%s %s\\n' {sign} $?\n{after}\n"
         await process.write(text.encode("utf-8", "surrogateescape"))
         said, wrong, end = bytearray(), bytearray(), f"\n\x1e{sign} ".encode()
         while (at := said.find(end)) < 0 or not said.endswith(b"\n", at + len(end)):

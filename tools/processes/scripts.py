@@ -22,11 +22,15 @@ SESSION, MEMBER, PART = "P", "M", "L"
 """First words of the lines that ``look`` and ``members`` print."""
 
 # A POSIX shell, because it starts faster than bash. It must not start the command in the background: the command would
-# ignore SIGINT.
+# ignore SIGINT. The helper starts it ahead of its process, and then writes the call of keep to its input.
 _KEEPER = r"""
 umask 077
+keep() {
 n=$1 most=$2 input=$3 state=$4 mark=$5 cwd=$6 command=$7
-cd -- "$n" || exit 1
+if ! { cd -- "$n" && printf %s "$cwd" >cwd && printf %s "$command" >command && [ -r "$state" ]; }; then
+  printf '%s\n' "$n"
+  exit 1
+fi
 IFS= read -r s </proc/self/stat
 keeper=${s%% *}
 set -- ${s##*) }
@@ -69,7 +73,7 @@ run() {
     p=${s%% *}
     set -- ${s##*) }
     printf '%s %s %s\n' "$p" "${20}" "$keeper" >pid
-    printf '%s %s\n' "$p" "${20}" >&5
+    printf '%s %s %s\n' "$n" "$p" "${20}" >&5
     exec 5>&-
     exec setsid env -i "@MARK@=$mark" bash --noprofile --norc -c '@RUN@' bash "$cwd" "$command" <"$in" 2>&1
   )
@@ -77,9 +81,10 @@ run() {
   [ "$in" = /dev/null ] || { IFS= read -r h <holder && kill "$h"; rm -f in holder; }
 }
 run | keep_log
+exit
+}
 """
 _RUN = '. /dev/fd/9 2>/dev/null; exec 9<&-; export @MARK@; cd -P -- "$1" || exit 93; eval "$2"'
-# With job control a background job gets its own process group, and does not ignore SIGINT.
 _FUNCTIONS = r"""
 umask 077
 enter() {
@@ -97,11 +102,24 @@ enter() {
   done
   return 1
 }
+spare() { # a keeper without a process: with job control it does not ignore SIGINT
+  [ -z "$job" ] || return
+  [ -n "$answers" ] || exec {answers}<> <(:)
+  set -m
+  exec {job}> >(exec setsid sh >&"$answers" {answers}>&-)
+  set +m
+  printf '%s\n' "$keeper" >&"$job"
+}
 start() {
-  local said
+  local name= said=
+  spare
+  printf '\n' >&"$job" # if the keeper was killed, this ends the helper, and another runs this script
   mkdir -m 700 -- "$1" "$1/log" || return
-  printf %s "$6" >"$1/cwd" && printf %s "$7" >"$1/command" || return
-  { set -m; setsid sh -c "$keeper" keeper "$@" & } | { IFS= read -r said && printf '%s\n' "$said"; }
+  printf '%s\n' "$2" >&"$job"
+  exec {job}>&-
+  job=
+  while IFS=' ' read -rt 20 name said <&"$answers"; do [ "$name" != "$1" ] || break; done
+  [ -n "$said" ] && printf '%s\n' "$said"
 }
 lives() {
   local line=
@@ -111,21 +129,22 @@ lives() {
   [ "${20}" = "$since" ] && [ "$1" != Z ]
 }
 look() {
-  local f n p s k ks e flags logs=
-  for f in ${1:-*}/pid; do
-    n=${f%/pid} e= flags=-
-    { read -r p s k ks <"$f"; } 2>/dev/null || continue
-    lives "$k" "$ks" && flags=w
-    lives "$p" "$s" && flags=${flags}a
+  local n p s k ks e flags logs=
+  [ $# -gt 0 ] || set -- *
+  for n; do
+    e= flags=-
+    { read -r p s k ks <"$n/pid"; } 2>/dev/null || continue
+    if lives "$k" "$ks"; then flags=w; elif lives "$p" "$s"; then flags=a; fi
     [ -p "$n/in" ] && flags=${flags}i
     [ -e "$n/full" ] && flags=${flags}f
-    { read -r e <"$n/status"; } 2>/dev/null
+    [ -e "$n/status" ] && read -r e <"$n/status"
     printf 'P %s %s %s %s %s\n' "$n" "$p" "$s" "$flags" "$e"
     logs="$logs $n/log/*"
   done
   [ -z "$logs" ] || stat -c 'L %s %n' -- $logs 2>/dev/null
   return 0
 }
+sizes() { stat -c '%n/%s' -- */log/* */status 2>/dev/null || :; }
 feed() {
   [ -p "$1/in" ] || return 3
   printf %s "$2" | timeout 10 cat 1<>"$1/in"

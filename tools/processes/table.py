@@ -100,7 +100,8 @@ class ProcessTable:
         state = await self._current_state(folder)
         words = [name, str(self._log_bytes), "1" if reads else "0", state, f"{folder}/{name}", cwd, command]
         try:
-            said = await self._helper.run(f"start {' '.join(map(quote, words))}")
+            call = " ".join(["keep", *map(quote, words)])
+            said = await self._helper.run(f"start {quote(name)} {quote(call)}", "spare")
             pid, start = map(int, said.split())  # "start" fails if it prints nothing
         except HelperRefused as error:
             raise ExecutionFailed(f"the process {name} was not started: {error}") from error
@@ -121,7 +122,7 @@ class ProcessTable:
 
     async def free_name(self, name: str) -> str:
         """Return ``name``, or the first free one of ``name-2``, ``name-3`` and so on."""
-        taken = await self.look()
+        taken = (await self._helper.run("printf '%s ' *")).decode(errors="replace").split()
         number, free = 1, name
         while free in taken:
             number += 1
@@ -183,13 +184,19 @@ class ProcessTable:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    async def look(self, name: str = "") -> Mapping[str, Process]:
-        """Return the session's processes by name, or only the one of that name."""
-        found = parse(await self._helper.run(f"look {quote(name)}" if name else "look"))
+    async def look(self, *names: str) -> Mapping[str, Process]:
+        """Return the session's processes by name, or only those of these names."""
+        found = parse(await self._helper.run(" ".join(["look", *map(quote, names)])))
         running = {one.name for one in found.values() if one.runs}
-        self.names = running if not name else (self.names - {name}) | running
+        self.names = running if not names else self.names.difference(names) | running
         await self._keep(await self._entered() if self.names else "")
         return found
+
+    async def sizes(self) -> frozenset[bytes]:
+        """Return a word for each log file and each end, with the name of its process up to the first ``/``. A process whose
+        words are the same as before has printed nothing, and has not ended; this costs less than a look.
+        """
+        return frozenset((await self._helper.run("sizes")).split())
 
     async def one(self, name: str) -> Process:
         """Return a process. Raises NotFound, with the names that exist."""
@@ -201,8 +208,8 @@ class ProcessTable:
 
     async def read(self, process: Process, begin: int, end: int) -> bytes:
         """Return a process's output from byte ``begin`` to ``end``, without bytes that the log no longer has."""
-        script = _piece_script(process, begin, end)
-        return await self._helper.run(script) if script else b""
+        script = _piece_script(process, begin, end, exact=False)
+        return (await self._helper.run(script))[: end - begin] if script else b""
 
     async def grep(self, process: Process, begin: int, patterns: Sequence[str], most: int) -> Sequence[str]:
         """Return at most ``most`` lines, printed after byte ``begin``, that match an extended regular expression (POSIX).
@@ -270,10 +277,11 @@ class ProcessTable:
             await self._helper.close()
 
 
-def _piece_script(process: Process, begin: int, end: int) -> str:
-    """Return a script that prints a part of a process's log."""
+def _piece_script(process: Process, begin: int, end: int, *, exact: bool = True) -> str:
+    """Return a script that prints a part of a process's log. If it is not ``exact``, more may follow."""
     lines = []
     for part, skip, count in process.pieces(begin, end):
         path = quote(f"{process.name}/log/{part:012d}")
-        lines.append(f"tail -c +{skip + 1} -- {path} | head -c {count}")
+        rest = "" if not exact and part + skip + count == process.printed else f" | head -c {count}"
+        lines.append(f"tail -c +{skip + 1} -- {path}{rest}")
     return "; ".join(lines)

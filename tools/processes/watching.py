@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tools.processes.table import ProcessTable
 
 _log = logging.getLogger(__name__)
-_EVERY = 1.0
-"""Seconds between two looks at a session's processes."""
+_EVERY, _ALL = 1.0, 30.0
+"""Seconds between two looks at the processes that printed something or ended, and at all processes of a session."""
 _GROUP, _PAUSE = 1.0, 10.0
 """Seconds during which events are gathered into one notice, and between two notices of a session."""
 _MOST_READ = 1 << 20
@@ -56,7 +56,8 @@ class TableWatch:
         self._wanted: dict[str, _Wanted] = {}
         self._events: list[ProcessEvent] = []
         self._left_out = 0
-        self._due = 0.0
+        self._sizes: frozenset[bytes] = frozenset()
+        self._due = self._all_due = 0.0
         self._lock = threading.Lock()
         self._is_running = self._is_over = False
 
@@ -100,9 +101,16 @@ class TableWatch:
                     return
 
     async def _look(self) -> None:
-        found = await self._table.look()
+        sizes = await self._table.sizes()
+        changed = {word.partition(b"/")[0].decode(errors="replace") for word in sizes ^ self._sizes}
+        self._sizes = sizes
         with self._lock:
             wanted = dict(self._wanted)
+        if time.monotonic() >= self._all_due:  # a process that was killed with its keeper is seen only then
+            self._all_due = time.monotonic() + _ALL
+        else:
+            wanted = {name: watch for name, watch in wanted.items() if name in changed}
+        found = await self._table.look(*wanted) if wanted else {}
         for name, watch in wanted.items():
             process = found.get(name)
             if process is not None and watch.patterns and process.printed > watch.seen:
