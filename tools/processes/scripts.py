@@ -106,7 +106,7 @@ spare() { # a keeper without a process: with job control it does not ignore SIGI
   [ -z "$job" ] || return
   [ -n "$answers" ] || exec {answers}<> <(:)
   set -m
-  exec {job}> >(exec setsid sh >&"$answers" {answers}>&-)
+  exec {job}> >(exec setsid sh -s "$PWD" >&"$answers" {answers}>&-)
   set +m
   printf '%s\n' "$keeper" >&"$job"
 }

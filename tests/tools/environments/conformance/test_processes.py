@@ -131,6 +131,24 @@ def test_a_name_is_used_once_until_its_process_is_removed(env, tables, folder) -
     asyncio.run(go())
 
 
+def test_a_keeper_that_was_killed_before_it_had_a_process_is_replaced(env, tables, folder) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            await table.start("one", "true", str(folder))
+            await until(table, "one", lambda one: not one.writes)
+            kill = ExecRequest(f"pkill -KILL -f '^[s]h -s .*/{table.session}$'")
+
+            async def killed() -> bool:
+                return (await env.execute(kill)).exit_code == 0
+
+            await soon(killed)
+            await table.start("two", "echo two", str(folder))
+            two = await until(table, "two", lambda two: not two.writes)
+            assert await printed(table, two) == b"two\n"
+
+    asyncio.run(go())
+
+
 def test_an_interrupt_reaches_a_program_that_handles_it(env, tables, folder) -> None:
     async def go() -> None:
         async with tables() as table:
@@ -234,5 +252,10 @@ def test_nothing_is_left_of_a_closed_session(env, tables, folder: Path) -> None:
             where = (await env.execute(ExecRequest(f"ls -d /tmp/.toolcrib-processes-*/{table.session}"))).stdout.head
             assert where
         assert not (await env.execute(ExecRequest(f"ls -d {where.decode().strip()}"))).stdout.head
+
+        async def no_keeper() -> bool:
+            return (await env.execute(ExecRequest(f"pgrep -f '^[s]h -s .*/{table.session}$'"))).exit_code == 1
+
+        await soon(no_keeper)
 
     asyncio.run(go())
