@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the imports are a part of what is measured
+if TYPE_CHECKING:  # the measured time includes these imports
     from tools.processes.table import ProcessTable
 
 

@@ -127,7 +127,8 @@ async def _polls(scope: CallScope, size: int, rounds: int) -> tuple[float, float
 
     async def call() -> Mapping[str, Any]:
         asked = ToolCall(ToolCall.new_id(), "process", {"action": "poll", "name": "log"})
-        return (await dispatcher.call(asked, scope)).result.data
+        data: Mapping[str, Any] = (await dispatcher.call(asked, scope)).result.data
+        return data
 
     if (first := await call())["printed"] != size:
         raise CannotMeasureError(f"the log of {size} bytes: {first}")
@@ -185,7 +186,7 @@ def _find(place: Place, cwd: Path, number: int, rounds: int) -> Figure:
         opened.append(found["opened"])
         if found["running"] != number:
             raise CannotMeasureError(f"{place.name}: {found['running']} of {number} processes were found")
-    against = f"opening the environment and the first command there; measured: {number} processes, and the imports"
+    against = f"opening it once more, and a command there; measured: {number} processes, with the imports"
     name = f"process.find_{place.name}"
     return Figure(name, statistics.median(took), "ms", statistics.median(opened), _FIND, "value", against)
 

@@ -72,6 +72,21 @@ def test_the_screen_is_measured(root: Path) -> None:
     assert names == [f"face.{name}" for name in shown]
 
 
+@pytest.mark.full
+def test_background_processes_are_measured(root: Path) -> None:
+    done = run(root, "processes", "--json", "--quick")
+    if "benchmarks processes: all its figures will be skipped: " in done.stderr:
+        assert done.returncode == 2
+        return
+    assert done.returncode in (0, 1), done.stderr
+    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
+    places = [(what, place) for place in ("local", "bubblewrap", "docker", "ssh") for what in ("start", "poll", "find")]
+    assert names == [
+        *(f"process.{what}_{place}" for what, place in places if (what, place) != ("find", "bubblewrap")),
+        "process.idle",
+    ]
+
+
 def test_the_quick_groups_run(root: Path) -> None:
     done = run(root, "dispatch", "definitions", "terminal", "--quick")
     assert done.returncode in (0, 1), done.stderr
