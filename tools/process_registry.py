@@ -120,7 +120,7 @@ async def _list(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallConte
 
 
 async def _poll(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
-    one = await table.one(args["name"])
+    one = await table.one(args["name"], ahead=True)
     return _result(ctx, {**_about(one, ctx), **await _news(table, one)})
 
 

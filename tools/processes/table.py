@@ -23,6 +23,8 @@ LOG_BYTES = 64 << 20
 _GRACE = (("INT", 0.5), ("TERM", 2.0), ("KILL", 5.0))
 """The signals that end a process, each with the seconds until the next."""
 _LOOK = 0.05
+_AHEAD = 1 << 14
+"""Bytes of new output that ``one`` reads ahead at most."""
 _CLOSED_INPUT = 3
 _NO_ANSWER = 124
 """Exit codes of ``feed``: the input is closed; the process did not read within the time limit."""
@@ -69,6 +71,10 @@ class ProcessTable:
         """What was written to the processes that this table started with open input, by name."""
         self.read_to: dict[str, int] = {}
         """Number of bytes that the model has read of each process's output."""
+        self._newest: dict[str, int] = {}
+        """The newest file of each log that was read."""
+        self._ahead: tuple[str, int, bytes] = "", 0, b""
+        """What ``one`` read ahead: the process, the first byte, and the output from there on."""
         self.session = re.sub("[^A-Za-z0-9_-]", "_", session)
         self._log_bytes = log_bytes
         self._helper = Helper(environment, f"enter {quote(self.session)}")
@@ -181,12 +187,19 @@ class ProcessTable:
         self.names.discard(name)
         self.inputs.pop(name, None)
         self.read_to.pop(name, None)
+        self._ahead = "", 0, b""
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    async def look(self, *names: str) -> Mapping[str, Process]:
-        """Return the session's processes by name, or only those of these names."""
-        found = parse(await self._helper.run(" ".join(["look", *map(quote, names)])))
+    async def look(self, *names: str, ahead: bool = False) -> Mapping[str, Process]:
+        """Return the session's processes by name, or only those of these names. ``ahead``: see ``one``."""
+        more, begin = "", self.read_to.get(names[0], 0) if ahead else 0
+        if ahead and begin >= (part := self._newest.get(names[0], 0)):
+            more = f"; printf '\\036'; {_tail(names[0], part, begin - part)} 2>/dev/null | head -c {_AHEAD}"
+        said, _, rest = (await self._helper.run(" ".join(["look", *map(quote, names)]) + more)).partition(b"\x1e")
+        if more:
+            self._ahead = names[0], begin, rest
+        found = parse(said)
         running = {one.name for one in found.values() if one.runs}
         self.names = running if not names else self.names.difference(names) | running
         await self._keep(await self._entered() if self.names else "")
@@ -198,9 +211,12 @@ class ProcessTable:
         """
         return frozenset((await self._helper.run("sizes")).split())
 
-    async def one(self, name: str) -> Process:
-        """Return a process. Raises NotFound, with the names that exist."""
-        found = (await self.look(name)).get(name)
+    async def one(self, name: str, *, ahead: bool = False) -> Process:
+        """Return a process. Raises NotFound, with the names that exist.
+
+        ``ahead``: read what it printed after ``read_to`` in the same step, for the next ``read``.
+        """
+        found = (await self.look(name, ahead=ahead)).get(name)
         if found is None:
             known = ", ".join(sorted(await self.look())) or "none"
             raise NotFound(f"there is no background process {name!r} (there are: {known})")
@@ -208,8 +224,13 @@ class ProcessTable:
 
     async def read(self, process: Process, begin: int, end: int) -> bytes:
         """Return a process's output from byte ``begin`` to ``end``, without bytes that the log no longer has."""
-        script = _piece_script(process, begin, end, exact=False)
-        return (await self._helper.run(script))[: end - begin] if script else b""
+        if process.parts:
+            self._newest[process.name] = process.parts[-1][0]
+        name, first, said = self._ahead
+        if (name, first) == (process.name, begin) and len(said) >= end - begin:
+            return said[: end - begin]
+        script = _piece_script(process, begin, end)
+        return await self._helper.run(script) if script else b""
 
     async def grep(self, process: Process, begin: int, patterns: Sequence[str], most: int) -> Sequence[str]:
         """Return at most ``most`` lines, printed after byte ``begin``, that match an extended regular expression (POSIX).
@@ -277,11 +298,12 @@ class ProcessTable:
             await self._helper.close()
 
 
-def _piece_script(process: Process, begin: int, end: int, *, exact: bool = True) -> str:
-    """Return a script that prints a part of a process's log. If it is not ``exact``, more may follow."""
-    lines = []
-    for part, skip, count in process.pieces(begin, end):
-        path = quote(f"{process.name}/log/{part:012d}")
-        rest = "" if not exact and part + skip + count == process.printed else f" | head -c {count}"
-        lines.append(f"tail -c +{skip + 1} -- {path}{rest}")
-    return "; ".join(lines)
+def _piece_script(process: Process, begin: int, end: int) -> str:
+    """Return a script that prints a part of a process's log."""
+    pieces = process.pieces(begin, end)
+    return "; ".join(f"{_tail(process.name, part, skip)} | head -c {count}" for part, skip, count in pieces)
+
+
+def _tail(name: str, part: int, skip: int) -> str:
+    """Return the command that prints a file of a log without its first bytes."""
+    return f"tail -c +{skip + 1} -- {quote(f'{name}/log/{part:012d}')}"

@@ -116,6 +116,26 @@ def test_a_long_log_keeps_its_beginning_and_its_end(env, tables, folder) -> None
     asyncio.run(go())
 
 
+def test_what_is_read_ahead_is_what_it_printed_since(env, tables, folder) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            prints = 'while read -r n; do head -c 30000 /dev/zero | tr "\\0" "$n"; printf "%03000d" "$n"; done'
+            await table.start("some", prints, str(folder), reads=True)
+            for turn in range(1, 9):  # in several files
+                begin = table.read_to.get("some", 0)
+                await table.write("some", f"{turn}\n")
+                await until(table, "some", lambda one, end=begin + 33_000: one.printed == end)
+                for first, until_byte in ((begin, begin + 30_000), (begin + 30_000, begin + 33_000)):
+                    table.read_to["some"] = first
+                    one = await table.one("some", ahead=True)
+                    said = await table.read(one, first, until_byte)
+                    wanted = f"{turn}".encode() * 30_000 if first == begin else f"{turn:03000d}".encode()
+                    assert said == wanted
+                table.read_to["some"] = begin + 33_000
+
+    asyncio.run(go())
+
+
 def test_a_name_is_used_once_until_its_process_is_removed(env, tables, folder) -> None:
     async def go() -> None:
         async with tables() as table:
