@@ -32,7 +32,8 @@ async def main(what: str, backend: str, options: dict[str, Any], cwd: str, numbe
         return
     running = sum(one.runs for one in (await table.look()).values())
     took = (time.perf_counter() - begin) * 1e3
-    again = open_environment(backend, cwd=None if backend == "ssh" else cwd, **options)
+    plain = {name: value for name, value in options.items() if name not in ("keep", "session", "records")}
+    again = open_environment(backend, cwd=None if backend == "ssh" else cwd, **plain)
     begin = time.perf_counter()
     await again.execute(ExecRequest("true", timeout=60))
     opened = (time.perf_counter() - begin) * 1e3

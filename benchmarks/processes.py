@@ -31,24 +31,27 @@ from tools.processes.table import ProcessTable
 _CHILD = Path(__file__).with_name("_process_child.py")
 _START, _POLL, _IDLE, _FIND = 1.0, 5.0, 1.0, 500.0
 _GIB = 1 << 30
-_ROOM = {"docker": {"tmpfs": "1200m", "memory": "3g"}}
+_ROOM: Mapping[str, dict[str, Any]] = {"docker": {"tmpfs": "1200m", "memory": "3g"}}
 """Options that make /tmp of a container large enough for a log of 1 GiB."""
-_KEPT = {"docker": {"keep": "reuse", "session": "bench", "pids": 4096}}
-"""Options that keep a container after toolcrib was killed, and let it run many processes."""
+_KEPT: Mapping[str, dict[str, Any]] = {
+    "docker": {"keep": "reuse", "session": "bench", "pids": 4096},
+    "bubblewrap": {"session": "bench", "records": "records"},
+}
+"""Options that keep an environment after toolcrib was killed, and let a container run many processes."""
 
 
 def measure(*, quick: bool) -> list[Figure]:
     """Return times in ms, and the cost of watching in percent of one core."""
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="toolcrib-processes-") as made, contextlib.ExitStack() as stack:
-        cwd = Path(made).resolve()
+        cwd = Path(made).resolve() / "work"
+        cwd.mkdir()
         places = [_places.local(), _places.bubblewrap()]
         places += [stack.enter_context(_places.docker(cwd)), stack.enter_context(_places.ssh())]
         for place in places:
             figures.append(asyncio.run(_start(place, cwd, 3 if quick else 100)))
             figures.append(_poll(place, cwd, 1 << 20 if quick else _GIB, 3 if quick else 100))
-            if place.name != "bubblewrap":  # its processes end with toolcrib
-                figures.append(_find(place, cwd, 5 if quick else 100, 1 if quick else 5))
+            figures.append(_find(place, cwd, 5 if quick else 100, 1 if quick else 5))
         figures.append(asyncio.run(_idle(cwd, 5 if quick else 200, 2.0 if quick else 20.0)))
     return figures
 
@@ -174,7 +177,10 @@ async def _printed(table: ProcessTable, size: int) -> None:
 
 def _find(place: Place, cwd: Path, number: int, rounds: int) -> Figure:
     """Kill a process of toolcrib that has started others, and time the first look of the next, from its first import on."""
-    place = place.with_options(**_KEPT.get(place.name, {}))
+    kept = _KEPT.get(place.name, {})
+    if "records" in kept:
+        kept = {**kept, "records": str(cwd.parent / "records")}
+    place = place.with_options(**kept)
     took, opened = [], []
     for _ in range(rounds):
         with _child(place, cwd, "start", number) as first:
@@ -186,7 +192,7 @@ def _find(place: Place, cwd: Path, number: int, rounds: int) -> Figure:
         opened.append(found["opened"])
         if found["running"] != number:
             raise CannotMeasureError(f"{place.name}: {found['running']} of {number} processes were found")
-    against = f"opening it once more, and a command there; measured: {number} processes, with the imports"
+    against = f"opening another environment, and a command there; measured: {number} processes, with the imports"
     name = f"process.find_{place.name}"
     return Figure(name, statistics.median(took), "ms", statistics.median(opened), _FIND, "value", against)
 
