@@ -5,6 +5,7 @@ from __future__ import annotations
 KEPT_SECONDS = 86_400
 """Seconds that the log and exit code of an ended process are kept for the next toolcrib."""
 _SHELLS = "env -i TERM=dumb setsid bash --noprofile --norc bash"
+# Files are read by the descriptor 9, because the next toolcrib may look for the pipe at the descriptor 0 at any time.
 FIRST = rf"""
 set -m
 locks=$* kept= pause=
@@ -37,29 +38,29 @@ has_processes() {{
   [[ $kept ]] || return
   printf -v now '%(%s)T' -1
   for file in "$kept"/*/pid; do
-    {{ read -r _ _ pid start <"$file"; }} 2>/dev/null || continue
+    {{ read -ru 9 _ _ pid start 9<"$file"; }} 2>/dev/null || continue
     line=
-    {{ IFS= read -rd '' line </proc/"$pid"/stat; }} 2>/dev/null
+    {{ IFS= read -ru 9 -d '' line 9</proc/"$pid"/stat; }} 2>/dev/null
     set -- ${{line##*) }}
     [[ ${{20}} == "$start" && $1 != [ZX] ]] && return
-    {{ read -r _ ended <"${{file%pid}}status"; }} 2>/dev/null && [[ $ended != *[!0-9]* ]] || continue
+    {{ read -ru 9 _ ended 9<"${{file%pid}}status"; }} 2>/dev/null && [[ $ended != *[!0-9]* ]] || continue
     ((now - 10#0$ended < {KEPT_SECONDS})) && return
   done
   return 1
 }}
 end_shells() {{
   local wrapper shell stat line found wrappers shells=' '
-  read -ra wrappers </proc/self/task/$BASHPID/children
+  read -ru 9 -a wrappers 9</proc/self/task/$BASHPID/children
   for wrapper in "${{wrappers[@]}}"; do
     shell=
-    {{ read -r shell </proc/"$wrapper"/task/"$wrapper"/children; }} 2>/dev/null
+    {{ read -ru 9 shell 9</proc/"$wrapper"/task/"$wrapper"/children; }} 2>/dev/null
     shells+="$shell "
   done
   for _ in {{1..50}}; do
     found=()
     for stat in /proc/[0-9]*/stat; do
       line=
-      {{ IFS= read -rd '' line <"$stat"; }} 2>/dev/null
+      {{ IFS= read -ru 9 -d '' line 9<"$stat"; }} 2>/dev/null
       set -- "${{line%% *}}" ${{line##*) }}
       [[ $5 && $shells == *" $5 "* && $2 != [ZX] ]] && found+=("$1")
     done
