@@ -27,10 +27,7 @@ _KEEPER = r"""
 umask 077
 keep() {
 n=$1 most=$2 input=$3 state=$4 mark=$5 cwd=$6 command=$7
-if ! { cd -- "$n" && printf %s "$cwd" >cwd && printf %s "$command" >command && [ -r "$state" ]; }; then
-  printf '%s\n' "$n"
-  exit 1
-fi
+cd -- "$n" && printf %s "$cwd" >cwd && printf %s "$command" >command && [ -r "$state" ] || { printf '%s\n' "$n"; exit 1; }
 IFS= read -r s </proc/self/stat
 keeper=${s%% *}
 set -- ${s##*) }
@@ -116,8 +113,7 @@ start() {
   printf '\n' >&"$job" # if the keeper was killed, this ends the helper, and another runs this script
   mkdir -m 700 -- "$1" "$1/log" || return
   printf '%s\n' "$2" >&"$job"
-  exec {job}>&-
-  job=
+  exec {job}>&- && job=
   while IFS=' ' read -rt 20 name said <&"$answers"; do [ "$name" != "$1" ] || break; done
   [ -n "$said" ] && printf '%s\n' "$said"
 }
