@@ -21,27 +21,16 @@ PARTS = 16
 SESSION, MEMBER, PART = "P", "M", "L"
 """First words of the lines that ``look`` and ``members`` print."""
 
-# A POSIX shell, because it starts faster than bash. It must not start the command in the background: the command would
-# ignore SIGINT. The helper starts it ahead of its process, and then writes the call of keep to its input.
+# A keeper is started ahead of its process, and waits. A POSIX shell, because it starts faster than bash.
 _KEEPER = r"""
 umask 077
-keep() {
-n=$1 most=$2 input=$3 state=$4 mark=$5 cwd=$6 command=$7
-cd -- "$n" && printf %s "$cwd" >cwd && printf %s "$command" >command && [ -r "$state" ] || { printf '%s\n' "$n"; exit 1; }
 IFS= read -r s </proc/self/stat
-keeper=${s%% *}
+session=$1 keeper=${s%% *}
 set -- ${s##*) }
 keeper="$keeper ${20}"
-exec 5>&1 9<"$state" </dev/null >/dev/null 2>&1
-in=/dev/null
-if [ "$input" = 1 ]; then
-  mkfifo in && in=in
-  sleep 2147483647 <>in 5>&- 9<&- &
-  printf '%s\n' "$!" >holder
-fi
 keep_log() {
-  exec 9<&- 5>&-
-  cd log
+  exec 5>&-
+  IFS= read -r n && IFS= read -r most && cd -- "$n/log" || exit
   part=$((most / @PARTS@)) reads=$((most / @PARTS@ / 32768)) name=000000000000 size=0 total=0
   [ "$reads" -gt 0 ] || reads=1
   set -- "$name"
@@ -64,20 +53,34 @@ keep_log() {
   : >../full
   exec cat >/dev/null
 }
-run() {
-  (
-    IFS= read -r s </proc/self/stat
-    p=${s%% *}
-    set -- ${s##*) }
-    printf '%s %s %s\n' "$p" "${20}" "$keeper" >pid
-    printf '%s %s %s\n' "$n" "$p" "${20}" >&5
-    exec 5>&-
-    exec setsid env -i "@MARK@=$mark" bash --noprofile --norc -c '@RUN@' bash "$cwd" "$command" <"$in" 2>&1
-  )
-  printf '%s %s\n' "$?" "$(date +%s)" >status
-  [ "$in" = /dev/null ] || { IFS= read -r h <holder && kill "$h"; rm -f in holder; }
-}
-run | keep_log
+sh -s "$keeper" "$session" | keep_log
+"""
+# The first shell of that pipe reads this, and then the call of keep, which the helper writes when a process is to be started.
+# It must not start the command in the background: the command would ignore SIGINT.
+_KEEP = r"""
+keeper=$1
+keep() {
+n=$1 most=$2 input=$3 state=$4 mark=$5 cwd=$6 command=$7
+cd -- "$n" && printf %s "$cwd" >cwd && printf %s "$command" >command && [ -r "$state" ] || { printf '%s\n' "$n" >&5; exit 1; }
+printf '%s\n%s\n' "$n" "$most"
+in=/dev/null
+exec 9<"$state" </dev/null
+if [ "$input" = 1 ]; then
+  mkfifo in && in=in
+  sleep 2147483647 <>in >/dev/null 5>&- 9<&- &
+  printf '%s\n' "$!" >holder
+fi
+(
+  IFS= read -r s </proc/self/stat
+  p=${s%% *}
+  set -- ${s##*) }
+  printf '%s %s %s\n' "$p" "${20}" "$keeper" >pid
+  printf '%s %s %s\n' "$n" "$p" "${20}" >&5
+  exec 5>&-
+  exec setsid env -i "@MARK@=$mark" bash --noprofile --norc -c '@RUN@' bash "$cwd" "$command" <"$in" 2>&1
+)
+printf '%s %s\n' "$?" "$(date +%s)" >status
+[ "$in" = /dev/null ] || { IFS= read -r h <holder && kill "$h"; rm -f in holder; }
 exit
 }
 """
@@ -103,9 +106,9 @@ spare() { # a keeper without a process: with job control it does not ignore SIGI
   [ -z "$job" ] || return
   [ -n "$answers" ] || exec {answers}<> <(:)
   set -m
-  exec {job}> >(exec setsid sh -s "$PWD" >&"$answers" {answers}>&-)
+  exec {job}> >(exec setsid sh -c "$keeper" keeper "$PWD" >/dev/null 2>&1 5>&"$answers" {answers}>&-)
   set +m
-  printf '%s\n' "$keeper" >&"$job"
+  printf '%s\n' "$keep" >&"$job"
 }
 start() {
   local name= said=
@@ -115,7 +118,8 @@ start() {
   printf '%s\n' "$2" >&"$job"
   exec {job}>&- && job=
   while IFS=' ' read -rt 20 name said <&"$answers"; do [ "$name" != "$1" ] || break; done
-  [ -n "$said" ] && printf '%s\n' "$said"
+  [ -n "$said" ] || { echo "no shell answers, or its folder can't be written to" >&2; return 1; }
+  printf '%s\n' "$said"
 }
 lives() {
   local line=
@@ -176,7 +180,7 @@ members() {
 
 def functions() -> str:
     """Return the text that the helper reads first."""
-    return f"keeper={quote(_filled(_KEEPER))}\n{_filled(_FUNCTIONS)}"
+    return f"keeper={quote(_filled(_KEEPER))} keep={quote(_filled(_KEEP))}\n{_filled(_FUNCTIONS)}"
 
 
 def _filled(text: str) -> str:

@@ -206,9 +206,7 @@ class ProcessTable:
         return found
 
     async def sizes(self) -> frozenset[bytes]:
-        """Return a word for each log file and each end, with the name of its process up to the first ``/``. A process whose
-        words are the same as before has printed nothing, and has not ended; this costs less than a look.
-        """
+        """Return words ``NAME/...`` that change when the process prints or ends; this costs less than a look."""
         return frozenset((await self._helper.run("sizes")).split())
 
     async def one(self, name: str, *, ahead: bool = False) -> Process:

@@ -156,7 +156,7 @@ def test_a_keeper_that_was_killed_before_it_had_a_process_is_replaced(env, table
         async with tables() as table:
             await table.start("one", "true", str(folder))
             await until(table, "one", lambda one: not one.writes)
-            kill = ExecRequest(f"pkill -KILL -f '^[s]h -s .*/{table.session}$'")
+            kill = ExecRequest(f"pkill -KILL -f '^sh .*/{table.session}$'")
 
             async def killed() -> bool:
                 return (await env.execute(kill)).exit_code == 0
@@ -274,7 +274,7 @@ def test_nothing_is_left_of_a_closed_session(env, tables, folder: Path) -> None:
         assert not (await env.execute(ExecRequest(f"ls -d {where.decode().strip()}"))).stdout.head
 
         async def no_keeper() -> bool:
-            return (await env.execute(ExecRequest(f"pgrep -f '^[s]h -s .*/{table.session}$'"))).exit_code == 1
+            return (await env.execute(ExecRequest(f"pgrep -f '^sh .*/{table.session}$'"))).exit_code == 1
 
         await soon(no_keeper)
 
