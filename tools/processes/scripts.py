@@ -55,7 +55,7 @@ keep_log() {
 }
 sh -s "$keeper" "$session" | keep_log
 """
-# The first shell of that pipe reads this, and then the call of keep, which the helper writes when a process is to be started.
+# The first shell of that pipe reads this, and then the call of keep, which the helper writes to start a process.
 # It must not start the command in the background: the command would ignore SIGINT.
 _KEEP = r"""
 keeper=$1
