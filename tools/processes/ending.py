@@ -4,20 +4,40 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
-from toolcrib.contract.state import StateWrite
+from toolcrib.contract.identity import RunIdentity
+from toolcrib.contract.state import StateSnapshot, StateStore, StateWrite
 from tools.processes.records import PROCESSES
 
 if TYPE_CHECKING:
-    from tools.dispatch.scope import CallScope
+    from tools.processes.table import ProcessTable
 
 _log = logging.getLogger(__name__)
 
 
-async def end_processes(scope: CallScope) -> None:
-    """End the processes of a session that closes, including those that it had before toolcrib was killed, and their records."""
+class EndingScope(Protocol):
+    """The part of a session's scope that the end of its processes needs: see tools.dispatch.scope.CallScope."""
+
+    @property
+    def identity(self) -> RunIdentity: ...
+
+    @property
+    def processes(self) -> ProcessTable: ...
+
+    @property
+    def opened_processes(self) -> ProcessTable | None: ...
+
+    @property
+    def state(self) -> StateSnapshot: ...
+
+    @property
+    def states(self) -> StateStore: ...
+
+
+async def end_processes(scope: EndingScope) -> None:
+    """End the processes of a session that closes, also if a killed toolcrib started them, and delete their records."""
     table, session = scope.opened_processes, scope.identity.session_id
     if table is None and not scope.state.get(PROCESSES.name):
         return

@@ -14,7 +14,7 @@ MARK = "TOOLCRIB_PROCESS"
 """Variable that a process's descendants inherit. By it they are found after they left the process's session."""
 FOLDERS = ("/tmp", "/var/tmp", "~")  # noqa: S108 - the folder made there is private
 """Folders for the folders of sessions; the first that can be written to is used."""
-OWNER = "owner"
+OWNER = ".owner"
 """File in a session's folder with the number and start time of its helper, which ends with toolcrib."""
 PARTS = 16
 """Number of files of a full log. For each further one the ninth is deleted, so that the beginning and the end stay."""

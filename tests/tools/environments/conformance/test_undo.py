@@ -98,7 +98,7 @@ def test_a_file_of_somebody_else_stays_theirs(
         found = [(folder / name).stat() for name in ("old", "moved")]
         do(environment.close())
     assert not done.refused
-    theirs = request.node.callspec.params["opened"] != "docker"
+    theirs = request.node.callspec.params["backend"] != "docker"
     for one in (renamed, *found):
         assert (one.st_uid, one.st_gid, one.st_mode & 0o7777) == ((12345, 54321) if theirs else (0, 0)) + (0o4755,)
     assert [note.partition(": ")[2] for note in done.notes] == [
@@ -186,7 +186,7 @@ def test_a_rename_and_an_undone_deletion_keep_attributes_or_say_that_they_do_not
     had = beside_content(folder / "old")
     moved = "diff --git a/old b/new\nrename from old\nrename to new\n--- a/old\n+++ b/new\n@@ -1 +1 @@\n-one\n+two\n"
     deleted = "--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n"
-    kept = request.node.callspec.params["opened"] in ("local", "bubblewrap")
+    kept = request.node.callspec.params["backend"] in ("local", "bubblewrap")
     with assemble(project_dir=folder) as crib:
         environment = opened()
         session = turn(crib, environment, folder, ("patch", {"diff": moved}), ("patch", {"diff": deleted}))
@@ -266,7 +266,7 @@ def test_changes_are_taken_back_and_brought_back(
         assert tree(folder) == after
         do(environment.close())
         again = opened()
-        mine = request.node.callspec.params["opened"] in ("docker", "bubblewrap")
+        mine = request.node.callspec.params["backend"] in ("docker", "bubblewrap")
         refused = undo(crib, session, again).refused
         assert [item.path for item in refused] == [own] * mine
         assert tree(folder) == before
