@@ -12,6 +12,8 @@ from tools.processes.table import ProcessTable
 
 _FIRST, _LONGEST = 0.02, 0.5
 """Seconds between two looks: at first, and at most."""
+_DRAIN = 0.5
+"""Seconds that the last output of an ended process may take to reach its log. A descendant may write for longer."""
 
 
 class Until(NamedTuple):
@@ -38,7 +40,8 @@ async def wait_until(table: ProcessTable, name: str, until: Until, is_cancelled:
             if until.pattern is not None and await table.grep(one, begin, [until.pattern], 1):
                 return "pattern", one
         if not one.runs:
-            if one.writes and time.monotonic() < give_up:  # the rest of its output is being written
+            late = time.monotonic() + _DRAIN
+            while one.writes and time.monotonic() < late:  # the rest of its output is being written
                 await asyncio.sleep(_FIRST)
                 one = await table.one(name)
             return "exit", one

@@ -64,7 +64,7 @@ def test_it_has_the_state_of_the_shell_and_keeps_its_exit_code(env, tables, fold
         await env.execute(ExecRequest("kept=5; export out=6; hello() { echo \"hello $kept\"; }; alias there='echo an alias'"))
         async with tables() as table:
             await table.start("one", "hello; there; env | grep ^out; pwd; echo wrong >&2; exit 3", str(folder))
-            one = await until(table, "one", lambda one: one.exit_code is not None)
+            one = await until(table, "one", lambda one: not one.writes)
             assert (one.exit_code, one.state) == (3, "exited")
             assert await printed(table, one) == f"hello 5\nan alias\nout=6\n{folder}\nwrong\n".encode()
 
