@@ -313,12 +313,10 @@ class Workspace:
             "terminal.timeout": self.config.terminal.timeout,
             "terminal.processes": self.config.terminal.processes,
             "terminal.log_mb": self.config.terminal.log_mb,
+            "store.name": self.config.store_name,
             "files.own": list(self.setting.protected),
             "sandbox.outside": self.config.sandbox.outside,
-            "cron.zone": cron.zone,
-            "cron.unattended": cron.unattended,
-            "cron.missed": cron.missed,
-            "cron.shortest_interval": cron.shortest_interval,
+            **{f"cron.{key}": getattr(cron, key) for key in ("zone", "unattended", "missed", "shortest_interval")},
         }
 
     @property

@@ -352,6 +352,15 @@ class Config:
         return self.memory.enabled and self.store.enabled
 
     @property
+    def store_name(self) -> str:
+        """A name for the store that no other store has, on this machine or another: sessions of two stores may have equal ids."""
+        import hashlib
+        import socket
+
+        where = f"{socket.gethostname()} {self.store_path}" if self.store_url is None else self.store_url
+        return hashlib.sha256(where.encode()).hexdigest()[:16]
+
+    @property
     def store_url(self) -> str | None:
         """Return the URL of the PostgreSQL server that stores sessions, with the password if it has one; None for a file."""
         return self.store.url or os.environ.get("TOOLCRIB_STORE_URL") or None

@@ -101,7 +101,7 @@ def test_where_nobody_wants_a_picker_it_is_the_list(sit_down: Any, config: Any, 
         found = json.loads(person.written)
         assert all(one["cost"] > 0 for one in found)
         return
-    assert "tokens per request, for 11 tools" in person.text
+    assert "tokens per request, for 12 tools" in person.text
     assert ("on:  terminal" in person.text) == (how == "screen reader")
     assert max(map(len, person.text.splitlines())) <= 40
 

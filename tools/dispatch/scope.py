@@ -203,7 +203,7 @@ class CallScope:
                 kept = self.settings.get("terminal.log_mb")
                 self._processes = ProcessTable(
                     environment,
-                    self.identity.session_id,
+                    f"{self.identity.session_id} {self.settings.get('store.name', '')}",
                     principal=self.identity.principal.key,
                     log_bytes=LOG_BYTES if kept is None else int(kept) << 20,
                     tell=self.tell_processes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import re
 import time
 import weakref
@@ -49,8 +50,8 @@ class Input:
 class ProcessTable:
     """The processes of one session. Not bound to an event loop. Methods raise EnvironmentFailed if the environment is lost.
 
-    ``session`` names the session's folder in the environment, ``principal`` the owner of the session. ``log_bytes`` limits each
-    log. ``tell`` reports events that a caller of ``start`` asked for.
+    ``session`` is unique among all sessions that may use the environment: it names the session's folder in it. ``principal`` is
+    the session's owner. ``log_bytes`` limits each log. ``tell`` reports events that a caller of ``start`` asked for.
     """
 
     def __init__(
@@ -75,7 +76,8 @@ class ProcessTable:
         """The newest file of each log that was read."""
         self._ahead: tuple[str, int, bytes] = "", 0, b""
         """What ``one`` read ahead: the process, the first byte, and the output from there on."""
-        self.session = re.sub("[^A-Za-z0-9_-]", "_", session)
+        digest = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        self.session = f"{re.sub('[^A-Za-z0-9_-]', '_', session.partition(' ')[0])[:24]}-{digest}"
         self._log_bytes = log_bytes
         self._helper = Helper(environment, f"enter {quote(self.session)}")
         self._folder = ""

@@ -43,7 +43,7 @@ def keeper(session: str, root: Path) -> subprocess.Popen[str]:
 
 
 def left(session: str) -> list[LeftSession]:
-    return [one for one in left_sessions() if one.folder.name == session]
+    return [one for one in left_sessions() if one.folder.name.startswith(session)]
 
 
 def until(holds: Callable[[], object]) -> None:
