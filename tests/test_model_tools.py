@@ -21,7 +21,7 @@ from tools.dispatch.bridge import close_loop
 
 BUILT_IN = [
     *("terminal", "read_file", "write_file", "patch", "search_files"),
-    *("todo", "memory", "session_search", "delegate_task", "clarify", "send_message", "cronjob"),
+    *("todo", "memory", "session_search", "delegate_task", "clarify", "send_message", "cronjob", "process"),
 ]
 
 

@@ -28,7 +28,7 @@ def catalog(*tools: tuple[str, str]) -> ToolsetCatalog:
 def test_named_bundles_and_composites_expand_to_tools() -> None:
     """003-11"""
     assert resolve_toolset("file") == FILES
-    works = ["terminal", *FILES, "todo", "memory", "session_search", "delegate_task"]
+    works = ["terminal", "process", *FILES, "todo", "memory", "session_search", "delegate_task"]
     assert resolve_toolset("coding") == [*works, "clarify", "cronjob"]
     assert resolve_toolset("safe") == ["read_file", "search_files", "todo", "session_search", "clarify"]
 

@@ -34,6 +34,7 @@ from tools.dispatch.hooks import new_manager
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
 from tools.environments import open_environment
+from tools.processes.arguments import schema_for
 
 
 class Gate:
@@ -114,7 +115,8 @@ def test_it_is_registered_and_available() -> None:
     assert (entry.toolset, entry.kind, entry.is_async, entry.emoji) == ("terminal", "execute", True, "💻")
     assert not entry.parallel_safe
     assert registry.availability(["terminal"]) == {"terminal": None}
-    assert len(encode(entry.definition)) < 900
+    assert len(encode(entry.definition)) < 1300
+    assert len(encode(schema_for(dict(entry.schema), frozenset()))) < 700  # without the tool process, and without a sandbox
 
 
 def test_without_any_shell_it_is_unavailable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

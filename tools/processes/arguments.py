@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.regex import Regex
 from toolcrib.contract.types import Json
 from tools.contained.outside import plain_schema, without
 
@@ -14,22 +15,19 @@ TOOL, TOOLSET = "process", "terminal"
 """Name and toolset of the tool that looks after background processes."""
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
 """Pattern of a process's name."""
+NAMED = Regex(NAME)
 EXIT = "exit"
 """The value of ``notify`` that asks for a notice at the end; all other values are patterns."""
-_MOST = 8
+_MOST, _LONGEST = 8, 200
 BACKGROUND: Mapping[str, Json] = MappingProxyType(
     {
-        "background": {
-            "type": "boolean",
-            "description": "Return at once; it runs until the session ends. See the tool process.",
-        },
-        "name": {"type": "string", "pattern": f"^{NAME}$", "description": "Of the background process."},
-        "input": {"type": "boolean", "description": "Leave the background process's input open."},
+        "background": {"type": "boolean", "description": "Returns at once; see the tool process."},
+        "name": {"type": "string", "description": "Of the process."},
+        "input": {"type": "boolean", "description": "Its input stays open."},
         "notify": {
             "type": "array",
-            "items": {"type": "string", "minLength": 1, "maxLength": 200},
-            "maxItems": _MOST,
-            "description": f'Send a message when it ends ("{EXIT}"), or prints a line that matches a regex (grep -E).',
+            "items": {"type": "string"},
+            "description": f"Messages you want: {EXIT}, or a regex (grep -E) for a line.",
         },
     }
 )
@@ -56,6 +54,10 @@ def check_background(args: Mapping[str, Any]) -> None:
         if given:
             raise InvalidArguments(f"{given[0]}: only for a background process; add background: true, or leave it out")
         return
+    if not NAMED.fullmatch(str(args.get("name") or "x")):
+        raise InvalidArguments("name: up to 40 letters, digits and . _ -, the first a letter or digit")
+    if len(args.get("notify") or ()) > _MOST or any(not 0 < len(text) <= _LONGEST for text in args.get("notify") or ()):
+        raise InvalidArguments(f"notify: at most {_MOST} patterns of at most {_LONGEST} characters")
     if args.get("outside") is True:
         raise InvalidArguments("outside: a background process runs in the sandbox; leave out background or outside")
 

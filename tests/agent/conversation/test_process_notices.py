@@ -90,4 +90,3 @@ async def test_a_session_forgets_its_processes_when_it_ends(house: House) -> Non
         session = await manager.opened("one")
         await session.refresh()
         assert session.running_processes == []
-
