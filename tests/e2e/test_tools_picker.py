@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 def test_a_person_searches_a_tool_and_switches_it_off_and_on(sit_down: Any, project: Path) -> None:
     person = sit_down("tools", columns=60, rows=24)
-    person.sees("11 of 12 on, [0-9,]+ tokens per request")
+    person.sees("12 of 13 on, [0-9,]+ tokens per request")
     person.process.send("interaction")  # no tool has this name
     person.sees("no tool matches")
     person.process.send("\x15bash")
