@@ -265,3 +265,24 @@ def test_its_records_name_the_command(begin, scope, tmp_path) -> None:
     record = scope.state["processes"]["x"]
     assert (record["command"], record["cwd"], record["input"]) == ("sleep 300", str(tmp_path.resolve()), True)
     assert re.fullmatch(r"\d+\.\d+", str(record["at"]))
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_hosts_are_reachable_until_it_ends(begin, use, scope, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+    from contextlib import contextmanager
+
+    reachable: list[str] = []
+
+    @contextmanager
+    def allowing(environment: Any, hosts: Any) -> Iterator[None]:
+        reachable.append("example.org")
+        yield
+        reachable.clear()
+
+    monkeypatch.setattr("tools.processes.starting.allowing", allowing)
+    begin("true" if ends else "sleep 300", name="x")
+    if ends:
+        use("wait", "x")
+    assert reachable == ([] if ends else ["example.org"])
+    asyncio.run(scope.close())
+    assert reachable == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any, cast
@@ -30,18 +31,19 @@ async def start(args: Mapping[str, Any], ctx: ToolCallContext, judged: RunsComma
     try:
         await _require_room(table, ctx)
         name = args.get("name") or await table.free_name(_name_for(judged.command))
-        process = await table.start(
-            name,
-            judged.command,
-            judged.cwd,
-            reads=judged.open_input,
-            end=EXIT in (args.get("notify") or ()),
-            patterns=patterns_of(args),
-        )
+        with contextlib.ExitStack() as entered:
+            entered.enter_context(allowing(table.environment, judged.hosts))
+            process = await table.start(
+                name,
+                judged.command,
+                judged.cwd,
+                reads=judged.open_input,
+                end=EXIT in (args.get("notify") or ()),
+                patterns=patterns_of(args),
+            )
+            table.hold(name, entered.pop_all())
     except EnvironmentFailed as error:
         raise ExecutionFailed(str(error)) from error
-    if judged.hosts:
-        table.hold(allowing(table.environment, judged.hosts))
     data = {"process": name, "pid": process.pid, "where": table.environment.identity}
     result = ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": f"started {name} in the background"})
     return ToolOutput(result, [started(name, judged.command, judged.cwd, reads=judged.open_input)])

@@ -67,7 +67,7 @@ class ProcessTable:
         self.principal = principal
         _tables.add(self)
         self._watch = TableWatch(self, tell)
-        self._held = contextlib.ExitStack()
+        self._held: dict[str, contextlib.ExitStack] = {}
         self.inputs: dict[str, Input] = {}
         """What was written to the processes that this table started with open input, by name."""
         self.read_to: dict[str, int] = {}
@@ -120,9 +120,13 @@ class ProcessTable:
             self.inputs[name] = Input(await self.environment.shell_state())
         return Process(name, pid, start, runs=True, reads=reads)
 
-    def hold(self, context: contextlib.AbstractContextManager[object]) -> None:
-        """Enter a context, and leave it when the session ends."""
-        self._held.enter_context(context)
+    def hold(self, name: str, entered: contextlib.ExitStack) -> None:
+        """Leave entered contexts when the process has ended."""
+        self._held[name] = entered
+
+    def _release_ended(self) -> None:
+        for name in self._held.keys() - self.names:
+            self._held.pop(name).close()
 
     async def _keep(self, folder: str) -> None:
         if isinstance(self.environment, KeepsProcesses):
@@ -204,6 +208,7 @@ class ProcessTable:
         found = parse(said)
         running = {one.name for one in found.values() if one.runs}
         self.names = running if not names else self.names.difference(names) | running
+        self._release_ended()
         await self._keep(await self._entered() if self.names else "")
         return found
 
@@ -294,7 +299,8 @@ class ProcessTable:
                         await self.end(name)
                 await self._helper.run('cd .. && forget "$OLDPWD"')
         finally:
-            self._held.close()
+            self.names = set()
+            self._release_ended()
             await self._helper.close()
 
 
