@@ -72,7 +72,7 @@ def validate(args: Mapping[str, Any]) -> None:
         raise InvalidArguments(f"name: {action} needs the name of a process; action list shows them")
     for key in _NEEDS.get(action, ()):
         if args.get(key) is None:
-            raise InvalidArguments(f"{key}: {action} needs it")
+            raise InvalidArguments(f"{key}: {action} needs it" + (f", one of {', '.join(_SIGNALS)}" if key == "signal" else ""))
     for key, only in _ONLY.items():
         if args.get(key) is not None and only != action:
             raise InvalidArguments(f"{key}: belongs to action {only}, not {action}")
@@ -143,6 +143,8 @@ async def _log(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContex
     if begin is None:
         begin = -KEEP
     begin = max(0, one.printed + begin) if begin < 0 else min(begin, one.printed)
+    if pieces := one.pieces(begin, one.printed):
+        begin = pieces[0][0] + pieces[0][1]  # after a gap, if the log no longer has that byte
     said = await table.read(one, begin, min(one.printed, begin + KEEP))
     if args.get("from") is None:  # the last lines
         said = b"".join(said.splitlines(keepends=True)[-most:])
@@ -167,7 +169,7 @@ def _about(one: Process, ctx: ToolCallContext) -> dict[str, Any]:
         data["input"] = "open"
     if record:
         data |= {"command": record["command"], "cwd": record["cwd"]}
-        data["seconds"] = round((one.ended_at or time.time()) - float(record.get("at", 0.0)), 1)
+        data["seconds"] = int(one.ended_at or time.time()) - int(float(record.get("at", 0.0)))
     return data
 
 
@@ -211,7 +213,8 @@ async def _write(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallCont
     given = table.inputs.get(judged.process)
     if judged.before != (None if given is None else given.written):
         raise ExecutionFailed("nothing was written: another call wrote to the process; call again")
-    await table.one(judged.process)
+    if not (await table.one(judged.process)).runs:
+        raise ExecutionFailed(f"nothing was written: {judged.process} has ended")
     await table.write(judged.process, judged.text)
     return _result(ctx, {"process": judged.process, "written": len(judged.text)})
 
@@ -281,5 +284,5 @@ registry.register(
     timeout=MAX_WAIT + 30,
     max_result_chars=64_000,
     polls=_polls,
-    display=ToolDisplay(verb="looks after", subject=_subject, below="output", outcome=_outcome),
+    display=ToolDisplay(subject=_subject, below="output", outcome=_outcome),
 )

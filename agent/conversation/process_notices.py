@@ -24,8 +24,8 @@ _LONGEST = 500
 class ProcessNotices:
     """Reports events of a session's background processes to its model.
 
-    A notice waits in the inbox: a run in progress reads it, a gateway starts a run for it, and in a chat the run of the next
-    message reads it.
+    A session without a model gets none. A notice waits in the inbox: a run in progress reads it, a gateway starts a run for it, and
+    in a chat the run of the next message reads it.
     """
 
     def __init__(self, session: SessionCore) -> None:
@@ -38,6 +38,10 @@ class ProcessNotices:
         from agent.conversation.transcript import NOTICE
 
         session = self._session
+        if (
+            session.wire == "manual" and not session.link.is_given
+        ):  # the user who types the calls sees the chat's last row and /ps
+            return
         self._count += 1
         key = f"process:{time.time():.3f}:{self._count}"
         text = session.scope.redactor.text(notice(events, left_out))

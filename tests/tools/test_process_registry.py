@@ -136,6 +136,13 @@ def test_a_user_may_run_so_many(begin, call, use) -> None:
     assert "2 background processes run already (terminal.processes)" in call("terminal", command="true", background=True)
 
 
+@pytest.mark.parametrize(
+    ("given", "why"), [({"timeout": 3}, "timeout: a background"), ({"cwd": "/gone"}, "there is no folder /gone")]
+)
+def test_what_the_background_lacks_is_refused(call, given, why) -> None:
+    assert why in call("terminal", command="true", background=True, **given)
+
+
 @pytest.mark.parametrize("given", [{"name": "x"}, {"input": True}, {"notify": ["exit"]}])
 def test_what_is_for_the_background_only_is_refused_in_the_foreground(call, given) -> None:
     assert f"{next(iter(given))}: only for a background process" in call("terminal", command="true", **given)
@@ -203,7 +210,26 @@ def test_what_is_written_is_judged_with_what_was_written_before(begin, use, gate
     use("close_input", "x")
     assert gate.effects == [UsesProcess("x", "closes its input")]
     assert use("wait", "x")["output"] == "one\ntwo\n"
-    assert "the input of x is closed" in use("write", "x", text="three")
+    assert "x has ended" in use("write", "x", text="three")
+
+
+def test_nothing_is_written_to_closed_input(begin, use) -> None:
+    begin("sleep 300", name="x")
+    assert "the input of x is closed: start the process with input: true" in use("write", "x", text="three")
+
+
+def test_a_wrong_pattern_is_refused_before_the_start(call, use) -> None:
+    assert "can't be searched for" in call("terminal", command="true", background=True, name="x", notify=["("])
+    assert use("list")["processes"] == []
+
+
+def test_a_page_after_a_gap_begins_where_the_log_continues(begin, use, scope) -> None:
+    scope.processes._log_bytes = 1 << 20
+    begin("seq 1 400000", name="x")
+    assert "bytes between the beginning and the end" in use("wait", "x")["missing"]
+    page = use("log", "x", **{"from": 1_000_000, "lines": 1})
+    assert page["from"] > 1_000_000
+    assert page["output"]
 
 
 def test_text_that_another_call_overtook_is_not_written(begin, use, gate, scope) -> None:

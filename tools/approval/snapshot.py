@@ -155,7 +155,9 @@ class GatheredFiles:
         from tools.processes.records import table_of
 
         try:
-            self._jobs_ended = not any(one.runs for one in (await table_of(ctx).look()).values())
+            table = table_of(ctx)
+            found = await table.look()
+            self._jobs_ended = not any([one.runs or (await table.use(one.name)).pids for one in found.values()])
         except (OSError, ValueError, EnvironmentFailed, ExecutionFailed):
             return  # they may run
 

@@ -54,6 +54,8 @@ def check_background(args: Mapping[str, Any]) -> None:
         if given:
             raise InvalidArguments(f"{given[0]}: only for a background process; add background: true, or leave it out")
         return
+    if args.get("timeout") is not None:
+        raise InvalidArguments("timeout: a background process has none; end it with the tool process, or leave this out")
     if not NAMED.fullmatch(str(args.get("name") or "x")):
         raise InvalidArguments("name: up to 40 letters, digits and . _ -, the first a letter or digit")
     if len(args.get("notify") or ()) > _MOST or any(not 0 < len(text) <= _LONGEST for text in args.get("notify") or ()):

@@ -31,10 +31,9 @@ keeper="$keeper ${20}"
 keep_log() {
   exec 5>&-
   IFS= read -r n && IFS= read -r most && cd -- "$n/log" || exit
-  part=$((most / @PARTS@)) reads=$((most / @PARTS@ / 32768)) name=000000000000 size=0 total=0
-  [ "$reads" -gt 0 ] || reads=1
+  part=$((most / @PARTS@)) name=000000000000 size=0 total=0
   set -- "$name"
-  while said=$(LC_ALL=C dd bs=32768 count="$reads" oflag=append conv=notrunc of="$name" 2>&1); do
+  while said=$(LC_ALL=C dd bs=32768 count="$(((part - size) / 32768 + 1))" oflag=append conv=notrunc of="$name" 2>&1); do
     bytes=${said##*
 }
     bytes=${bytes%% *}
@@ -114,6 +113,7 @@ start() {
   local name= said=
   spare
   printf '\n' >&"$job" # if the keeper was killed, this ends the helper, and another runs this script
+  [ ! -e "$1" ] || { echo "the name is taken: choose another, or remove that process" >&2; return 1; }
   mkdir -m 700 -- "$1" "$1/log" || return
   printf '%s\n' "$2" >&"$job"
   exec {job}>&- && job=

@@ -30,6 +30,8 @@ async def start(args: Mapping[str, Any], ctx: ToolCallContext, judged: RunsComma
     table = table_of(ctx)
     try:
         await _require_room(table, ctx)
+        if args.get("cwd") and await table.environment.stat(judged.cwd) is None:
+            raise ExecutionFailed(f"the command was not run: there is no folder {judged.cwd}; choose another cwd")
         name = args.get("name") or await table.free_name(_name_for(judged.command))
         with contextlib.ExitStack() as entered:
             entered.enter_context(allowing(table.environment, judged.hosts))

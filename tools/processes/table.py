@@ -107,6 +107,8 @@ class ProcessTable:
         folder = await self._entered()
         state = await self._current_state(folder)
         words = [name, str(self._log_bytes), "1" if reads else "0", state, f"{folder}/{name}", cwd, command]
+        if patterns:
+            await self._search(":", patterns, 1)  # raises InvalidArguments
         try:
             call = " ".join(["keep", *map(quote, words)])
             said = await self._helper.run(f"start {quote(name)} {quote(call)}", "spare")
@@ -242,7 +244,9 @@ class ProcessTable:
 
         Raises InvalidArguments for a pattern that is none.
         """
-        script = _piece_script(process, begin, process.printed) or ":"
+        return await self._search(_piece_script(process, begin, process.printed) or ":", patterns, most)
+
+    async def _search(self, script: str, patterns: Sequence[str], most: int) -> Sequence[str]:
         given = " ".join(f"-e {quote(pattern)}" for pattern in patterns)
         # Not searched in this process, where a hostile pattern would stop all other work.
         try:
