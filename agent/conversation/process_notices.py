@@ -24,8 +24,8 @@ _LONGEST = 500
 class ProcessNotices:
     """Reports events of a session's background processes to its model.
 
-    A session without a model gets none. A notice waits in the inbox: a run in progress reads it, a gateway starts a run for it, and
-    in a chat the run of the next message reads it.
+    A session without a model gets none. A notice waits in the inbox: a run in progress reads it, a gateway starts a run for it,
+    and in a chat the run of the next message reads it.
     """
 
     def __init__(self, session: SessionCore) -> None:
@@ -38,9 +38,7 @@ class ProcessNotices:
         from agent.conversation.transcript import NOTICE
 
         session = self._session
-        if (
-            session.wire == "manual" and not session.link.is_given
-        ):  # the user who types the calls sees the chat's last row and /ps
+        if not (session.via or session.link.is_given):  # the user types the calls, and sees the chat's last row
             return
         self._count += 1
         key = f"process:{time.time():.3f}:{self._count}"

@@ -136,9 +136,10 @@ def test_a_user_may_run_so_many(begin, call, use) -> None:
     assert "2 background processes run already (terminal.processes)" in call("terminal", command="true", background=True)
 
 
-@pytest.mark.parametrize(
-    ("given", "why"), [({"timeout": 3}, "timeout: a background"), ({"cwd": "/gone"}, "there is no folder /gone")]
-)
+LACKS = [({"timeout": 3}, "timeout: a background"), ({"cwd": "/gone"}, "there is no folder /gone")]
+
+
+@pytest.mark.parametrize(("given", "why"), LACKS)
 def test_what_the_background_lacks_is_refused(call, given, why) -> None:
     assert why in call("terminal", command="true", background=True, **given)
 
