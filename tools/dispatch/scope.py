@@ -221,7 +221,7 @@ class CallScope:
         """Start a background process for a tool. Raises ExecutionFailed and EnvironmentFailed."""
         from tools.processes.spawned import spawn
 
-        return await spawn(self.processes, command, cwd, name, open_input=open_input)
+        return await spawn(self, command, cwd, name, open_input=open_input)
 
     @property
     def cwd(self) -> str:

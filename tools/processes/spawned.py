@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
+from typing import Protocol
 
+from toolcrib.contract.state import StateValue, StateWrite
+from tools.processes.ending import EndingScope
+from tools.processes.records import PROCESSES, started
 from tools.processes.table import ProcessTable
 
 _LOOK = 0.05
 
 
-async def spawn(table: ProcessTable, command: str, cwd: str, name: str, *, open_input: bool) -> TableProcess:
-    """Start a process under the first free name that begins with ``name``. Raises ExecutionFailed and EnvironmentFailed."""
+class SpawningScope(EndingScope, Protocol):
+    """The part of a session's scope that a start needs: see tools.dispatch.scope.CallScope."""
+
+    def take_state(self, found: Mapping[str, StateValue]) -> None: ...
+
+
+async def spawn(scope: SpawningScope, command: str, cwd: str, name: str, *, open_input: bool) -> TableProcess:
+    """Start a process under the first free name that begins with ``name``, and record it. Raises ExecutionFailed,
+    EnvironmentFailed and StoreFailed.
+    """
+    table = scope.processes
     free = await table.free_name(name)
     await table.start(free, command, cwd, reads=open_input)
+    _, update = started(free, command, cwd, reads=open_input)
+    session, written = scope.identity.session_id, False
+    while not written:  # again if another call wrote at the same moment
+        before = (await scope.states.of("session", session)).get(PROCESSES.name, StateValue(None, 0))
+        value = update.change(before.value)
+        versions = await scope.states.write([StateWrite("session", session, PROCESSES.name, value, before.version)])
+        if written := bool(versions):
+            scope.take_state({PROCESSES.name: StateValue(value, versions[0])})
     return TableProcess(table, free)
 
 
