@@ -208,6 +208,7 @@ class CallScope:
                     log_bytes=LOG_BYTES if kept is None else int(kept) << 20,
                     tell=self.tell_processes,
                 )
+                self._processes.know(self.state.get("processes") or {})
                 if self.on_processes is not None:
                     self.on_processes(self._processes)
             return self._processes

@@ -21,7 +21,7 @@ class Process:
 
     ``writes``: it or a descendant may still print something. ``reads``: its input is open. ``full``: the disk was full, so that
     later output was lost. ``parts`` are the files of its log: the number of bytes printed before each, and its size.
-    ``ended_at`` is in Unix seconds.
+    ``ended_at`` is in Unix seconds. ``locks``: the limit of file locks by which its descendants are known (see session_mark).
     """
 
     name: str
@@ -34,6 +34,7 @@ class Process:
     exit_code: int | None = None
     ended_at: float | None = None
     parts: Sequence[tuple[int, int]] = field(default_factory=list)
+    locks: int = 0
 
     @property
     def state(self) -> str:
@@ -96,6 +97,6 @@ class Use:
 def use_in(said: bytes) -> Use:
     """Return what the output of ``members`` shows."""
     rows = [line.split() for line in said.decode(errors="replace").splitlines() if line.startswith(f"{MEMBER} ")]
-    pids = [int(row[1]) for row in rows]
+    pids = [int(row[1]) for row in rows if int(row[1]) > 1]  # a signal to 0 or -1 reaches other processes too
     ticks, pages = sum(int(row[2]) + int(row[3]) for row in rows), sum(int(row[4]) for row in rows)
     return Use(pids, ticks / _TICKS, pages * _PAGE)

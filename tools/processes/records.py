@@ -10,10 +10,13 @@ from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.state import StateKey, StateUpdate
 
 if TYPE_CHECKING:
+    from tools.processes.process import Process
     from tools.processes.table import ProcessTable
 
 PROCESSES = StateKey("processes", dict)
-"""The session's processes by name: ``command``, ``cwd``, ``input`` (whether it was left open), ``at`` (Unix seconds)."""
+"""The session's processes by name: ``command``, ``cwd``, ``input`` (whether it was left open), ``at`` (Unix seconds), and
+``pid``, ``start`` and ``locks`` (see Process).
+"""
 
 
 def table_of(ctx: ToolCallContext) -> ProcessTable:
@@ -21,9 +24,10 @@ def table_of(ctx: ToolCallContext) -> ProcessTable:
     return cast("ProcessTable", ctx.processes)
 
 
-def started(name: str, command: str, cwd: str, *, reads: bool) -> tuple[StateKey[Any], StateUpdate]:
-    """Return the state change that records a process."""
-    record = {"command": command, "cwd": cwd, "input": reads, "at": time.time()}
+def started(process: Process, command: str, cwd: str) -> tuple[StateKey[Any], StateUpdate]:
+    """Return the state change that records a process. Its folder does not count as a record: commands may write into it."""
+    known_by = {"pid": process.pid, "start": process.start, "locks": process.locks}
+    name, record = process.name, {"command": command, "cwd": cwd, "input": process.reads, "at": time.time(), **known_by}
     return PROCESSES, StateUpdate(lambda known: {**(known or {}), name: record})
 
 

@@ -59,7 +59,7 @@ sh -s "$keeper" "$session" | keep_log
 _KEEP = r"""
 keeper=$1
 keep() {
-n=$1 most=$2 input=$3 state=$4 mark=$5 cwd=$6 command=$7
+n=$1 most=$2 input=$3 state=$4 mark=$5 cwd=$6 command=$7 locks=$8 holder=
 cd -- "$n" && printf %s "$cwd" >cwd && printf %s "$command" >command && [ -r "$state" ] || { printf '%s\n' "$n" >&5; exit 1; }
 printf '%s\n%s\n' "$n" "$most"
 in=/dev/null
@@ -67,7 +67,8 @@ exec 9<"$state" </dev/null
 if [ "$input" = 1 ]; then
   mkfifo in && in=in
   sleep 2147483647 <>in >/dev/null 5>&- 9<&- &
-  printf '%s\n' "$!" >holder
+  holder=$!
+  printf '%s\n' "$holder" >holder
 fi
 (
   IFS= read -r s </proc/self/stat
@@ -76,14 +77,14 @@ fi
   printf '%s %s %s\n' "$p" "${20}" "$keeper" >pid
   printf '%s %s %s\n' "$n" "$p" "${20}" >&5
   exec 5>&-
-  exec setsid env -i "@MARK@=$mark" bash --noprofile --norc -c '@RUN@' bash "$cwd" "$command" <"$in" 2>&1
+  exec setsid env -i "@MARK@=$mark" bash --noprofile --norc -c '@RUN@' bash "$cwd" "$command" "$locks" <"$in" 2>&1
 )
 printf '%s %s\n' "$?" "$(date +%s)" >status
-[ "$in" = /dev/null ] || { IFS= read -r h <holder && kill "$h"; rm -f in holder; }
+[ -z "$holder" ] || { kill "$holder"; rm -f in holder; }
 exit
 }
 """
-_RUN = '. /dev/fd/9 2>/dev/null; exec 9<&-; export @MARK@; cd -P -- "$1" || exit 93; eval "$2"'
+_RUN = 'ulimit -x "$3" 2>/dev/null; . /dev/fd/9 2>/dev/null; exec 9<&-; export @MARK@; cd -P -- "$1" || exit 93; eval "$2"'
 _FUNCTIONS = r"""
 umask 077
 enter() {
@@ -150,8 +151,9 @@ feed() {
   printf %s "$2" | timeout 10 cat 1<>"$1/in"
 }
 shut() {
-  local p
-  { read -r p <"$1/holder"; } 2>/dev/null && kill "$p" 2>/dev/null
+  local p a= b=
+  { read -r p <"$1/holder" && { IFS= read -rd '' a; IFS= read -rd '' b; } </proc/"$p"/cmdline; } 2>/dev/null
+  [ "$a $b" != 'sleep 2147483647' ] || kill "$p" # the file may name another process
   rm -f -- "$1/in" "$1/holder"
 }
 forget() { # a keeper may still be writing into its folder
@@ -160,11 +162,14 @@ forget() { # a keeper may still be writing into its folder
   return 1
 }
 members() {
-  local n=$1 f line p s now=none marked
-  { read -r p s now <"$n/pid"; } 2>/dev/null || return 0
+  local n=$1 p=$2 s=$3 locks=$4 f line= now marked
+  [ "$p" -gt 1 ] || p=none # processes of no session, such as those of the kernel, are in session 0
   { IFS= read -rd '' line </proc/"$p"/stat; } 2>/dev/null
   [ -z "$line" ] || { set -- ${line##*) }; [ "${20}" = "$s" ] || p=none; }
-  marked=$(grep -lzsxF -- "@MARK@=$PWD/$n" /proc/[0-9]*/environ)
+  marked=$(
+    grep -lzsxF -- "@MARK@=$PWD/$n" /proc/[0-9]*/environ
+    [ "$locks" = 0 ] || grep -lsE -- "^Max file locks +$locks " /proc/[0-9]*/limits
+  )
   for f in /proc/[0-9]*/stat; do
     line=
     { IFS= read -rd '' line <"$f"; } 2>/dev/null

@@ -27,8 +27,7 @@ async def spawn(scope: SpawningScope, command: str, cwd: str, name: str, *, open
     """
     table = scope.processes
     free = await table.free_name(name)
-    await table.start(free, command, cwd, reads=open_input)
-    _, update = started(free, command, cwd, reads=open_input)
+    _, update = started(await table.start(free, command, cwd, reads=open_input), command, cwd)
     session, written = scope.identity.session_id, False
     while not written:  # again if another call wrote at the same moment
         before = (await scope.states.of("session", session)).get(PROCESSES.name, StateValue(None, 0))

@@ -48,7 +48,7 @@ async def start(args: Mapping[str, Any], ctx: ToolCallContext, judged: RunsComma
         raise ExecutionFailed(str(error)) from error
     data = {"process": name, "pid": process.pid, "where": table.environment.identity}
     result = ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": f"started {name} in the background"})
-    return ToolOutput(result, [started(name, judged.command, judged.cwd, reads=judged.open_input)])
+    return ToolOutput(result, [started(process, judged.command, judged.cwd)])
 
 
 async def _require_room(table: ProcessTable, ctx: ToolCallContext) -> None:

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import hashlib
 import re
+import secrets
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from toolcrib.contract.effects import ShellState
 from toolcrib.contract.environment import Environment, ExecRequest, KeepsProcesses
@@ -24,6 +26,8 @@ LOG_BYTES = 64 << 20
 _GRACE = (("INT", 0.5), ("TERM", 2.0), ("KILL", 5.0))
 """The signals that end a process, each with the seconds until the next."""
 _LOOK = 0.05
+_MOST_LOCKS = 0x700000
+"""Below the limit of file locks that marks all commands of sessions: see tools.environments.session_mark."""
 _AHEAD = 1 << 14
 """Bytes of new output that ``one`` reads ahead at most."""
 _CLOSED_INPUT = 3
@@ -72,6 +76,8 @@ class ProcessTable:
         """What was written to the processes that this table started with open input, by name."""
         self.read_to: dict[str, int] = {}
         """Number of bytes that the model has read of each process's output."""
+        self._known: dict[str, tuple[int, int, int]] = {}
+        """The number, start time and limit of file locks of each process."""
         self._newest: dict[str, int] = {}
         """The newest file of each log that was read."""
         self._ahead: tuple[str, int, bytes] = "", 0, b""
@@ -106,7 +112,8 @@ class ProcessTable:
         """
         folder = await self._entered()
         state = await self._current_state(folder)
-        words = [name, str(self._log_bytes), "1" if reads else "0", state, f"{folder}/{name}", cwd, command]
+        locks = secrets.randbelow(_MOST_LOCKS) + 1
+        words = [name, str(self._log_bytes), "1" if reads else "0", state, f"{folder}/{name}", cwd, command, str(locks)]
         if patterns:
             await self._search(":", patterns, 1)  # raises InvalidArguments
         try:
@@ -120,7 +127,15 @@ class ProcessTable:
         self._watch.add(name, end=end, patterns=patterns)
         if reads:
             self.inputs[name] = Input(await self.environment.shell_state())
-        return Process(name, pid, start, runs=True, reads=reads)
+        process = Process(name, pid, start, runs=True, reads=reads, locks=locks)
+        self._known[name] = pid, start, locks
+        return process
+
+    def know(self, records: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take the numbers of processes from the session's records: see ``started``."""
+        for name, record in records.items():
+            with contextlib.suppress(KeyError, TypeError, ValueError):  # a record of an older toolcrib
+                self._known.setdefault(name, (int(record["pid"]), int(record["start"]), int(record["locks"])))
 
     def hold(self, name: str, entered: contextlib.ExitStack) -> None:
         """Leave entered contexts when the process has ended."""
@@ -133,6 +148,11 @@ class ProcessTable:
     async def _keep(self, folder: str) -> None:
         if isinstance(self.environment, KeepsProcesses):
             await self.environment.keep_processes(folder)
+
+    @property
+    def folder(self) -> str:
+        """The session's folder in the environment, "" before the first start."""
+        return self._folder
 
     async def free_name(self, name: str) -> str:
         """Return ``name``, or the first free one of ``name-2``, ``name-3`` and so on."""
@@ -193,8 +213,8 @@ class ProcessTable:
         await self._helper.run(f"shut {quote(name)}; forget {quote(name)}")
         self._watch.forget(name)
         self.names.discard(name)
-        self.inputs.pop(name, None)
-        self.read_to.pop(name, None)
+        for kept in (self.inputs, self.read_to, self._known):
+            kept.pop(name, None)
         self._ahead = "", 0, b""
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -257,7 +277,8 @@ class ProcessTable:
 
     async def use(self, name: str) -> Use:
         """Return the numbers of a process and its descendants, and what they use."""
-        return use_in(await self._helper.run(f"members {quote(name)}"))
+        pid, start, locks = self._known.get(name, (0, 0, 0))  # not by the folder, which commands may change
+        return use_in(await self._helper.run(f"members {quote(name)} {pid} {start} {locks}"))
 
     async def ports(self, name: str) -> Sequence[int]:
         """Return the TCP ports that a process and its descendants listen on."""
@@ -316,4 +337,5 @@ def _piece_script(process: Process, begin: int, end: int) -> str:
 
 def _tail(name: str, part: int, skip: int) -> str:
     """Return the command that prints a file of a log without its first bytes."""
-    return f"tail -c +{skip + 1} -- {quote(f'{name}/log/{part:012d}')}"
+    path = quote(f"{name}/log/{part:012d}")
+    return f"{{ [ ! -L {path} ] && tail -c +{skip + 1} -- {path}; }}"

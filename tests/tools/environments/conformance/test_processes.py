@@ -16,6 +16,7 @@ import docker
 import pytest
 
 from toolcrib import Environment, ExecRequest
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ExecutionFailed, NotFound
 from tools.environments.rows import ROWS
 from tools.processes.process import Process
@@ -277,5 +278,34 @@ def test_nothing_is_left_of_a_closed_session(env, tables, folder: Path) -> None:
             return (await env.execute(ExecRequest(f"pgrep -f '^sh .*/{table.session}$'"))).exit_code == 1
 
         await soon(no_keeper)
+
+    asyncio.run(go())
+
+
+def test_a_descendant_that_hides_is_ended_too(env, tables, folder, sleeper, eventually) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            hidden = f"setsid bash -c 'unset TOOLCRIB_PROCESS; exec env -i {sleeper.command}' >/dev/null 2>&1 & sleep 0.3"
+            await table.start("one", hidden, str(folder))
+            await until(table, "one", lambda one: not one.writes)
+            assert sleeper.count() == 1
+            assert len((await table.use("one")).pids) == 1
+
+    asyncio.run(go())
+    eventually(lambda: not sleeper.count())
+
+
+def test_a_changed_record_reaches_no_other_process(env, tables, folder) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            await table.start("other", "exec sleep 300", str(folder))
+            forge = 'cd "$TOOLCRIB_PROCESS"; cat ../other/pid >pid; cat ../other/pid >holder; echo secret >../x'
+            link = "rm log/*; ln -s ../../x log/000000000000; echo done >../y"
+            await table.start("one", f"{forge}; {link}; exec sleep 300", str(folder), reads=True)
+            await soon(lambda: table.environment.stat(f"{table.folder}/y"))
+            assert await table.read(replace(await table.one("one"), parts=[(0, 100)]), 0, 100) == b""
+            await table.close_input("one")
+            await table.end("one")
+            assert (await table.one("other")).runs
 
     asyncio.run(go())
