@@ -18,6 +18,8 @@ _TOKEN = Regex(
 )
 _MAX_CHARS = 2_000
 _MAX_DEPTH = 40
+_FURTHER, _MOST_NAMES = 2, 64
+"""Depth, and number of names, up to which the operands after an unknown one are looked at: the work must stay bounded."""
 _PRECEDENCE = {
     "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7,
     "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10, "**": 11,
@@ -48,9 +50,19 @@ def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | Non
         reader = _Reader(it, state, raw, depth)
         return _wrap(reader.whole())
     except (_Unknown, RecursionError):
+        _look_further(it, state, raw, depth)
         _forget(it, state, raw)
         it.context.doubts.fail(state)
         return None
+
+
+def _look_further(it: Walker, state: State, raw: str, depth: int) -> None:
+    """Interpret the commands in values of all names in ``raw``: bash calculates the operands after an unknown one too."""
+    names = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", raw, re.ASCII)) if depth < _FURTHER else {}
+    for name in list(names)[:_MOST_NAMES]:
+        text = variables.scalar(it, state, name)
+        if "[" in text.text and text.text.strip() != raw:
+            evaluate(it, state, text, depth + 1)
 
 
 def command(it: Walker, state: State, text: Value) -> int | None:

@@ -116,6 +116,8 @@ def path_of(act: Act) -> str:
         ("export v=a; bash -c 'rm $v'", "rm a"),
         ("[[ a[$(rm x)] -eq 1 ]]", "rm x"),
         ("x='a[$(rm y)]'; (( x ))", "rm y"),
+        ("x='a[$(rm y)]'; : $((unknown_before + x))", "rm y"),
+        ("s=$(date +%s); x='b[c]'; c='a[$(rm y)]'; echo $((s * x))", "rm y"),
         ("PROMPT_COMMAND='rm x'", "rm x"),
         ("{ echo a; echo b; } | xargs rm", "rm a b"),
         ("echo a b | xargs -I% rm -- %", "rm -- a b"),
