@@ -21,7 +21,7 @@ class Process:
 
     ``writes``: it or a descendant may still print something. ``reads``: its input is open. ``full``: the disk was full, so that
     later output was lost. ``parts`` are the files of its log: the number of bytes printed before each, and its size.
-    ``ended_at`` is in Unix seconds. ``locks``: the limit of file locks by which its descendants are known (see session_mark).
+    ``ended_at`` is in Unix seconds. ``locks``: its limit of file locks, which its descendants have too.
     """
 
     name: str

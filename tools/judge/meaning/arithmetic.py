@@ -19,7 +19,7 @@ _TOKEN = Regex(
 _MAX_CHARS = 2_000
 _MAX_DEPTH = 40
 _FURTHER, _MOST_NAMES = 2, 64
-"""Depth, and number of names, up to which the operands after an unknown one are looked at: the work must stay bounded."""
+"""Limits of depth and of names for the operands after an unknown one, so that the work stays bounded."""
 _PRECEDENCE = {
     "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7,
     "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10, "**": 11,
