@@ -280,6 +280,14 @@ def test_the_end_and_awaited_lines_are_reported(begin, told) -> None:
     assert told[1].what == "ended with exit code 2"
 
 
+def test_a_line_that_is_printed_in_two_pieces_is_reported_whole(begin, told) -> None:
+    begin("printf 'err'; sleep 2.5; echo 'or: it broke'; sleep 300", name="build", notify=["^error"])
+    give_up = time.monotonic() + 60
+    while not told and time.monotonic() < give_up:
+        time.sleep(0.05)
+    assert [one.line for one in told] == ["error: it broke"]
+
+
 def test_nothing_is_reported_that_nobody_asked_for(begin, use, told) -> None:
     begin("echo error; exit 2", name="build")
     use("wait", "build")

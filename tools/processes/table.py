@@ -44,7 +44,7 @@ def running_of(principal: str) -> int:
 
 
 class Input:
-    """What was written to a process. ``shell``: the state of the session's shell when the process started."""
+    """Text that was written to a process. ``shell``: the state of the session's shell when the process started."""
 
     def __init__(self, shell: ShellState | None) -> None:
         self.shell = shell
@@ -73,7 +73,7 @@ class ProcessTable:
         self._watch = TableWatch(self, tell)
         self._held: dict[str, contextlib.ExitStack] = {}
         self.inputs: dict[str, Input] = {}
-        """What was written to the processes that this table started with open input, by name."""
+        """Text written to each process that this table started with open input, by name."""
         self.read_to: dict[str, int] = {}
         """Number of bytes that the model has read of each process's output."""
         self._known: dict[str, tuple[int, int, int]] = {}
@@ -81,7 +81,7 @@ class ProcessTable:
         self._newest: dict[str, int] = {}
         """The newest file of each log that was read."""
         self._ahead: tuple[str, int, bytes] = "", 0, b""
-        """What ``one`` read ahead: the process, the first byte, and the output from there on."""
+        """Output that ``one`` read ahead: the process, the first byte, and the bytes from there on."""
         digest = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self.session = f"{re.sub('[^A-Za-z0-9_-]', '_', session.partition(' ')[0])[:24]}-{digest}"
         self._log_bytes = log_bytes
@@ -259,12 +259,16 @@ class ProcessTable:
         script = _piece_script(process, begin, end)
         return await self._helper.run(script) if script else b""
 
-    async def grep(self, process: Process, begin: int, patterns: Sequence[str], most: int) -> Sequence[str]:
-        """Return at most ``most`` lines, printed after byte ``begin``, that match an extended regular expression (POSIX).
+    async def grep(
+        self, process: Process, begin: int, patterns: Sequence[str], most: int, *, end: int | None = None
+    ) -> Sequence[str]:
+        """Return at most ``most`` lines from byte ``begin`` to ``end`` that match a pattern: an extended regular expression of
+        POSIX. ``end`` None means the end of the output.
 
-        Raises InvalidArguments for a pattern that is none.
+        Raises InvalidArguments for an invalid pattern, or if the search takes too long.
         """
-        return await self._search(_piece_script(process, begin, process.printed) or ":", patterns, most)
+        script = _piece_script(process, begin, process.printed if end is None else end)
+        return await self._search(script or ":", patterns, most)
 
     async def _search(self, script: str, patterns: Sequence[str], most: int) -> Sequence[str]:
         given = " ".join(f"-e {quote(pattern)}" for pattern in patterns)

@@ -12,12 +12,14 @@ from tools.processes.table import ProcessTable
 
 _FIRST, _LONGEST = 0.02, 0.5
 """Seconds between two looks: at first, and at most."""
-_DRAIN = 0.5
+_DRAIN = 2.0
 """Seconds that the last output of an ended process may take to reach its log. A descendant may write for longer."""
 
 
 class Until(NamedTuple):
-    """What to wait for, besides the end: a line that matches ``pattern``, a ``port``, ``quiet`` seconds without output."""
+    """Events that end a wait, besides the end of the process: a line that matches ``pattern``, a ``port`` in use, or ``quiet``
+    seconds without output.
+    """
 
     pattern: str | None
     port: int | None

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed, InvalidArguments
 from toolcrib.contract.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ _GROUP, _PAUSE = 1.0, 10.0
 """Seconds during which events are gathered into one notice, and between two notices of a session."""
 _MOST_READ = 1 << 20
 """Bytes of new output that are searched at a time. Of more, only the last are searched."""
+_LONGEST_LINE = 4096
+"""Maximum bytes of an unfinished line that is kept back until it ends."""
 _MOST_EVENTS = 20
 """Events in one notice. Of more, only the number is reported."""
 
@@ -80,6 +82,10 @@ class TableWatch:
             self._is_over = True
             self._wanted = {}
 
+    def _forget_all(self) -> None:
+        with self._lock:
+            self._wanted, self._events = {}, []
+
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(_EVERY)
@@ -90,11 +96,11 @@ class TableWatch:
                 await self._report()
             except EnvironmentFailed as error:
                 if not self._is_over:  # otherwise the session has just ended
-                    _log.warning("background processes can't be watched: %s", error)
-                self.close()
+                    _log.warning("background processes can't be watched until the next one starts: %s", error)
+                self._forget_all()
             except Exception:  # noqa: BLE001 - a thread has no caller: the error is logged
-                _log.exception("background processes can't be watched")
-                self.close()
+                _log.exception("background processes can't be watched until the next one starts")
+                self._forget_all()
             with self._lock:
                 if self._is_over or not (self._wanted or self._events):
                     self._is_running = False
@@ -122,9 +128,21 @@ class TableWatch:
                 self.forget(name)
 
     async def _search(self, process: Process, watch: _Wanted) -> None:
-        begin = max(watch.seen, process.printed - _MOST_READ)
-        watch.seen = process.printed
-        for line in await self._table.grep(process, begin, watch.patterns, _MOST_EVENTS + 1):
+        begin, end = max(watch.seen, process.printed - _MOST_READ), process.printed
+        if process.runs:  # an unfinished line is searched once it is finished
+            last = await self._table.read(process, max(begin, end - _LONGEST_LINE), end)
+            cut = last.rfind(b"\n") + 1
+            if not cut and end - begin < _LONGEST_LINE:
+                return
+            end -= len(last) - cut if cut else 0
+        watch.seen = end
+        try:
+            lines = await self._table.grep(process, begin, watch.patterns, _MOST_EVENTS + 1, end=end)
+        except InvalidArguments as error:
+            watch.patterns = ()
+            self._add(ProcessEvent(process.name, f"is no longer searched for lines that you wait for: {error}"))
+            return
+        for line in lines:
             self._add(ProcessEvent(process.name, "printed a line that you wait for", line))
 
     def _add(self, event: ProcessEvent) -> None:
