@@ -15,6 +15,7 @@ from pathlib import Path
 import docker
 import pytest
 
+from tests.tools.environments.conformance.conftest import DOCUMENTED
 from toolcrib import Environment, ExecRequest
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ExecutionFailed, NotFound
@@ -72,19 +73,40 @@ def test_it_has_the_state_of_the_shell_and_keeps_its_exit_code(env, tables, fold
     asyncio.run(go())
 
 
-def test_a_server_is_known_by_its_port_and_ended_with_its_descendants(env, tables, folder) -> None:
+def test_a_server_is_waited_for_by_its_port_asked_logged_and_ended(env, backend, tables, folder) -> None:
+    """003-30"""
+
     async def go() -> None:
         async with tables() as table:
-            code = 'import socket, time; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1]); time.sleep(600)'
-            server = f"python3 -u -c {shlex.quote(code)}"
-            await table.start("server", f"{server} & wait", str(folder))
+            await table.start("server", "python3 -u -m http.server 0 --bind 127.0.0.1 & wait", str(folder))
             await soon(lambda: table.ports("server"))
-            one = await table.one("server")
-            assert [int(await printed(table, one))] == list(await table.ports("server"))
+            (port,) = await table.ports("server")
+            ask = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{port}/').status)"
+            if backend[0] != DOCUMENTED:  # its shells have no network, not even the loopback
+                asked = await env.execute(ExecRequest(f"python3 -c {shlex.quote(ask)}", timeout=60))
+                assert asked.stdout.head == b"200\n", asked
+                await until(table, "server", lambda one: one.printed > 80)
+                assert await table.grep(await table.one("server"), 0, ['"GET / HTTP/1.1" 200'], 1)
             assert len((await table.use("server")).pids) >= 2
             await table.end("server")
             assert not (await table.use("server")).pids
             assert (await until(table, "server", lambda one: not one.writes)).exit_code is not None
+
+    asyncio.run(go())
+
+
+def test_a_repl_without_a_terminal_is_written_to_line_by_line(env, tables, folder) -> None:
+    """003-30"""
+
+    async def go() -> None:
+        async with tables() as table:
+            await table.start("repl", "python3 -iq 2>/dev/null", str(folder), reads=True)
+            await table.write("repl", "answer = 6 * 7\n")
+            await table.write("repl", "print(answer)\n")
+            one = await until(table, "repl", lambda one: one.printed)
+            assert b"42\n" in await printed(table, one)
+            await table.close_input("repl")
+            assert (await until(table, "repl", lambda one: not one.writes)).exit_code == 0
 
     asyncio.run(go())
 
