@@ -32,7 +32,7 @@ class Place:
     cold: Callable[[], Sequence[str]] | None = None
     cold_is: str = ""
     backend: str = ""
-    """Its name for ``open_environment``, if that is not ``name``."""
+    """The backend to pass to ``open_environment``; "" for ``name`` itself."""
 
     @property
     def kind(self) -> str:

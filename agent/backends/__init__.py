@@ -59,7 +59,7 @@ class Location:
 
 
 class Backends:
-    """The backends that sessions can use. Raises ConfigError if two of them have the same name.
+    """The backends that sessions can use. Raises ConfigError if two backends share a name.
 
     ``protected`` are toolcrib's own files: masked in sandboxes, never mounted into containers. ``own`` detects their hard
     links. ``closed`` is toolcrib's code, which is read-only in sandboxes.

@@ -126,7 +126,7 @@ class SessionCore:
 
     @property
     def works_in_background(self) -> bool:
-        """Whether closing the session would end background delegates or processes."""
+        """True if closing the session would end background delegates or processes."""
         return bool(self.delegates.at_work or self.running_processes)
 
     @property

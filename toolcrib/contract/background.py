@@ -12,7 +12,7 @@ class SpawnedProcess(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in the tool ``process`` and in ``toolcrib ps``."""
+        """The name of the process in the tool ``process`` and in ``toolcrib ps``."""
         ...
 
     async def log(self, begin: int = 0) -> bytes:

@@ -18,7 +18,7 @@ _LOST = "the shell that looks after background processes {}: call again to start
 
 
 class Helper:
-    """One shell in an environment, started at first use and again after it was lost. Not bound to an event loop.
+    """A shell in an environment that runs scripts. It starts at first use, and again after it ended. Not bound to an event loop.
 
     ``first`` is a script that each new shell runs first.
     """
@@ -28,7 +28,7 @@ class Helper:
         self._first = first
         self._process: BackgroundProcess | None = None
         self.has_run = False
-        """Whether a script was run, so that the environment may have a folder of the session."""
+        """True once a script has run: the environment may then hold a folder of the session."""
         self._lock = threading.Lock()
 
     async def run(self, script: str, after: str = "") -> bytes:

@@ -1,4 +1,4 @@
-"""What is known about a background process, and where the parts of its log are."""
+"""Facts about a background process, read from its folder."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def parse(said: bytes) -> dict[str, Process]:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What the processes of a tree use: processor time in ``seconds``, resident memory in ``bytes``."""
+    """Resources that a process and its descendants use: processor time in ``seconds``, resident memory in ``bytes``."""
 
     pids: Sequence[int]
     seconds: float

@@ -1,4 +1,4 @@
-"""What a session records about its background processes, in its state."""
+"""Records of background processes in the state of their session."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _of_code(act: Act, code: Code) -> tuple[str, str] | None:
 INPUT = "opaque.input"
 """Key of findings about programs that run what later calls write to their input."""
 CLIENT_INPUT = "process.client"
-"""The same, for programs that pass their input on to a server or another terminal."""
+"""Key of findings about programs that pass their input on to a server or another terminal."""
 _CLIENTS = frozenset({"sql", "redis", "mongo"})
 _EMBEDDED = frozenset({"sqlite3", "sqlite", "duckdb"})
 """Databases without a server."""
