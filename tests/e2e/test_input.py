@@ -450,7 +450,7 @@ def test_a_dropped_picture_is_attached(talking: Any, server: ChatServer, tmp_pat
     server.responses.append(ChatServer.text("A plot."))
     talking.process.send("what is this?\x1b[200~" + str(file).replace(" ", "\\ ") + " \x1b[201~")
     unbroken = re.compile(r"[\s│]+")  # a long path is wrapped at the edge, at any character
-    screen = talking.sees(r"[\s│]*".join(map(re.escape, 'plot.png"')) + r"[\s╰]+[^\n]*/help$")
+    screen = talking.sees(r"[\s│]*".join(map(re.escape, 'plot.png"')) + r"[\s│╰]+[^\n]*/help$")
     assert unbroken.sub("", f'> what is this? @"{file}"') in unbroken.sub("", screen)
     talking.types("")
     shown = unbroken.sub("", talking.sees(r"^A plot\.$"))
