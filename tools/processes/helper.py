@@ -13,6 +13,8 @@ from tools.processes.scripts import functions
 
 _LIMIT = 30.0
 """Seconds that a script may take."""
+_LATE = 1.0
+"""Seconds that the reason for a refusal may come after the refusal."""
 _SHELL = "\\exec bash --noprofile --norc -p"
 _LOST = "the shell that looks after background processes {}: call again to start another"
 
@@ -68,17 +70,17 @@ class Helper:
 
     async def _asked(self, process: BackgroundProcess, script: str, after: str = "") -> bytes:
         sign = secrets.token_hex(8)
-        text = f"{{ {script}\n}} </dev/null; builtin printf '\\n\\036%s %s\\n' {sign} $?\n{after}\n"
+        mark = f"builtin printf '\\n\\036%s %s\\n' {sign}"
+        text = f"{{ {script}\n}} </dev/null; set -- $?; [ $1 = 0 ] || {mark} $1 >&2; {mark} $1\n{after}\n"
         await process.write(text.encode("utf-8", "surrogateescape"))
         said, wrong, end = bytearray(), bytearray(), f"\n\x1e{sign} ".encode()
         while (at := said.find(end)) < 0 or not said.endswith(b"\n", at + len(end)):
-            chunk = await process.read()
-            if chunk is None:
-                raise BrokenPipeError("the helper has ended")
-            (said if chunk[0] == "stdout" else wrong).extend(chunk[1])
+            await _read(process, said, wrong)
         status = said[at + len(end) :].strip()
         if status != b"0":
-            why = bytes(wrong or said[:at]).decode(errors="replace").strip().rpartition("\n")[2]
+            while end not in wrong and await _read(process, said, wrong, within=_LATE):  # the streams are read one after the other
+                pass
+            why = bytes(wrong.partition(end)[0] or said[:at]).decode(errors="replace").strip().rpartition("\n")[2]
             raise HelperRefused(int(status), why)
         return bytes(said[:at])
 
@@ -91,6 +93,15 @@ class Helper:
     async def close(self) -> None:
         """End the shell. Another one starts at the next use."""
         await self._drop()
+
+
+async def _read(process: BackgroundProcess, said: bytearray, wrong: bytearray, *, within: float | None = None) -> bytes:
+    """Add the next output to what the helper printed, and return it; b"" after ``within`` seconds. Raises BrokenPipeError."""
+    chunk = await process.read(within=within)
+    if chunk is None:
+        raise BrokenPipeError("the helper has ended")
+    (said if chunk[0] == "stdout" else wrong).extend(chunk[1])
+    return chunk[1]
 
 
 class HelperRefused(EnvironmentFailed):

@@ -103,22 +103,30 @@ enter() {
   return 1
 }
 spare() { # a keeper without a process: with job control it does not ignore SIGINT
+  local both end
   [ -z "$job" ] || return
-  [ -n "$answers" ] || exec {answers}<> <(:)
+  exec {both}<> <(:)
+  exec {answers}</dev/fd/"$both" {end}>/dev/fd/"$both" {both}<&-
   set -m
-  exec {job}> >(exec setsid sh -c "$keeper" keeper "$PWD" >/dev/null 2>&1 5>&"$answers" {answers}>&-)
+  exec {job}> >(exec setsid sh -c "$keeper" keeper "$PWD" >/dev/null 2>&1 5>&"$end" {end}>&- {answers}<&-)
   set +m
+  exec {end}>&- # the answers end with the keeper
   printf '%s\n' "$keep" >&"$job"
 }
 start() {
-  local name= said=
+  local name= said= ended
   spare
   printf '\n' >&"$job" # if the keeper was killed, this ends the helper, and another runs this script
   [ ! -e "$1" ] || { echo "the name is taken: choose another, or remove that process" >&2; return 1; }
   mkdir -m 700 -- "$1" "$1/log" || return
   printf '%s\n' "$2" >&"$job"
-  exec {job}>&- && job=
-  while IFS=' ' read -rt 20 name said <&"$answers"; do [ "$name" != "$1" ] || break; done
+  IFS=' ' read -rt 20 name said <&"$answers"
+  ended=$?
+  exec {job}>&- {answers}<&- && job=
+  if [ "$ended" = 1 ] && [ -z "$name" ]; then # the keeper ended before it started the process
+    rm -rf -- "$1"
+    exit
+  fi
   [ -n "$said" ] || { echo "no shell answers, or its folder can't be written to" >&2; return 1; }
   printf '%s\n' "$said"
 }

@@ -174,12 +174,13 @@ def test_a_name_is_used_once_until_its_process_is_removed(env, tables, folder) -
     asyncio.run(go())
 
 
-def test_a_keeper_that_was_killed_before_it_had_a_process_is_replaced(env, tables, folder) -> None:
+@pytest.mark.parametrize("part", ["sh", "sh -c"], ids=["whole", "without-its-reader"])
+def test_a_keeper_that_was_killed_before_it_had_a_process_is_replaced(env, tables, folder, part: str) -> None:
     async def go() -> None:
         async with tables() as table:
             await table.start("one", "true", str(folder))
             await until(table, "one", lambda one: not one.writes)
-            kill = ExecRequest(f"pkill -KILL -f '^sh .*/{table.session}$'")
+            kill = ExecRequest(f"pkill -KILL -f '^{part} .*/{table.session}$'")
 
             async def killed() -> bool:
                 return (await env.execute(kill)).exit_code == 0
