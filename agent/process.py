@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -56,7 +58,7 @@ RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
 class Crib:
     """The state of a process, a sync and async context manager.
 
-    Closing it unregisters its plugins' additions and closes the store.
+    Closing it closes the sessions that are still open, unregisters its plugins' additions and closes the store.
 
     ``config`` and ``project_dir`` belong to its first workspace, ``default``, which serves the Crib's own methods. Plugins are
     loaded with that configuration; ``reconfigure`` loads the plugins that a new version of it enables.
@@ -87,6 +89,8 @@ class Crib:
         self._take_back: list[Callable[[], None]] = [self.sources.end]
         self._loaded = self._load_plugins(config) if config.plugins.enabled else []
         self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text), self.sources)
+        self._sessions: weakref.WeakKeyDictionary[Session, None] = weakref.WeakKeyDictionary()
+        """Sessions in the order in which they were opened."""
         self._holds_clients = False
         self.desk = FrontDesk(
             store, lambda request: self._workspace_of(request).open_by(request), lambda: self.config.gateway.approvers
@@ -110,17 +114,35 @@ class Crib:
         await self.lifecycle.start()
 
     async def aclose(self) -> None:
-        """Stop the plugins and close everything. May be called twice."""
-        await self.lifecycle.stop()
-        await self._release_clients()
-        await asyncio.to_thread(self._free)
+        """Close open sessions, stop the plugins and close everything. May be called twice."""
+        try:
+            await self._close_sessions()
+        finally:
+            await self.lifecycle.stop()
+            await self._release_clients()
+            await asyncio.to_thread(self._free)
 
     def close(self) -> None:
         """Close the Crib from sync code, as ``aclose`` does; plugins stop in the event loop that started them."""
-        self.lifecycle.stop_sync()
-        if self._holds_clients:
-            run_async(self._release_clients())
-        self._free()
+        try:
+            if any(session.is_open for session in self._sessions):
+                run_async(self._close_sessions())
+        finally:
+            self.lifecycle.stop_sync()
+            if self._holds_clients:
+                run_async(self._release_clients())
+            self._free()
+
+    async def _close_sessions(self) -> None:
+        """Close the sessions that are still open: they may have background processes. A parent closes its delegates' sessions."""
+        async with contextlib.AsyncExitStack() as closing:
+            for session in reversed(list(self._sessions)):
+                closing.push_async_callback(_close_if_open, session)
+
+    def keep(self, session: Session) -> Session:
+        """Close this session together with the Crib, unless it is closed before. Return it."""
+        self._sessions[session] = None
+        return session
 
     async def _release_clients(self) -> None:
         if self._holds_clients:
@@ -354,3 +376,8 @@ class Crib:
     def open_environment(self, info: SessionInfo, backend: str = "") -> Environment:
         """Open the environment of a stored session; see Workspace.open_environment."""
         return self.default.open_environment(info, backend)
+
+
+async def _close_if_open(session: Session) -> None:
+    if session.is_open:
+        await session.close()

@@ -180,7 +180,7 @@ class Workspace:
         from agent.desk.opening import open_session
 
         self._crib.hold.add(folders_of(self.config))
-        return await open_session(self, request)
+        return self._crib.keep(await open_session(self, request))
 
     @by_fields(SessionRequest)
     async def open(self, request: SessionRequest) -> Session:

@@ -116,6 +116,8 @@ class SessionCore:
         scope.tell_processes = ProcessNotices(self).tell
         self.process_server: ProcessServer | None = None
         """Answers other processes about the session's background processes."""
+        self.is_open = True
+        """False once the session is closed."""
         self._started = False
         self._title: TitleDraft | None = None
 

@@ -267,6 +267,7 @@ class Session(SessionCore):
             await self.scope.close()
             if self.process_server is not None:
                 await self.process_server.close()
+            self.is_open = False
 
     def close_sync(self) -> None:
         """Close the session from sync code."""

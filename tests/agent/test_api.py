@@ -14,6 +14,7 @@ import pytest
 
 from agent.api import Agent, Crib, assemble
 from agent.config import config_path, load_config
+from agent.conversation.session import Session
 from toolcrib import (
     Answer,
     ConfigError,
@@ -27,6 +28,7 @@ from toolcrib import (
     tool,
 )
 from toolcrib.testing import ChatServer
+from tools import alive
 from tools.dispatch.bridge import close_loop, run_async
 
 FILES = ["read_file", "write_file", "patch", "search_files"]
@@ -401,3 +403,25 @@ def test_tools_that_are_none_are_refused(project: Path) -> None:
         Agent(project_dir=project, tools=[len])
     with pytest.raises(ToolsetError, match=r"unknown tool 'red_file'; known: .*read_file"):
         Agent(project_dir=project, tools=["red_file"])
+
+
+def test_leaving_the_block_ends_the_processes_of_sessions_that_are_still_open(tmp_path: Path) -> None:
+    """003-30"""
+    configure("sandbox: {mode: none}")
+
+    def started(session: Session) -> int:
+        result = session.call("terminal", {"command": "exec sleep 600", "background": True}).result
+        assert result.is_success, result.message
+        return int(result.data["pid"])
+
+    with assemble(config=load_config(), project_dir=tmp_path) as crib:
+        pids = [started(crib.open_session(platform="api")), started(crib.open_session(platform="api"))]
+        assert all(map(alive.started, pids))
+    assert not any(map(alive.started, pids))
+
+    async def go() -> int:
+        async with assemble(config=load_config(), project_dir=tmp_path) as crib:
+            session = await crib.open(platform="api")
+            return await asyncio.to_thread(started, session)
+
+    assert not alive.started(asyncio.run(go()))
