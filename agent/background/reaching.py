@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.background.requests import SESSIONS, ask, drop, sessions_with_processes
-from agent.background.viewing import recorded_about
+from agent.background.viewing import end_in, recorded_about
+from agent.config import sandbox_records
 from toolcrib.contract.errors import ToolcribError
-from tools.processes.records import PROCESSES
+from toolcrib.contract.state import StateWrite
+from tools.environments.local.survivor import SandboxRecord, left_sandboxes
+from tools.environments.rows import row_of
+from tools.processes.left import session_folders
+from tools.processes.records import PROCESSES, ended, record
+from tools.processes.scripts import folder_name
 
 if TYPE_CHECKING:
     from agent.process import Crib
-    from toolcrib.contract.store import Store
+    from toolcrib.contract.store import SessionInfo, Store
     from toolcrib.contract.types import Json
 
 UNATTENDED, SILENT = "unattended", "no answer"
 """States of processes whose session's process of toolcrib was killed, or does not answer."""
+ENDED = "ended"
+"""State of a process that was ended while it was unattended."""
 _LOOK, _END = 5.0, 25.0
 """Seconds that an answer may take."""
 
@@ -25,14 +33,21 @@ class Unreached(ToolcribError):
     """There is no such process, or it can't be reached."""
 
 
-async def all_processes(store: Store) -> list[dict[str, Json]]:
-    """Return the processes of the local user's sessions. ``state`` may also be UNATTENDED or SILENT. Raises StoreFailed."""
+async def all_processes(crib: Crib) -> list[dict[str, Json]]:
+    """Return the processes of the local user's sessions. ``state`` may also be UNATTENDED, ENDED or SILENT.
+
+    Raises StoreFailed.
+    """
+    store = crib.store
     known, found = await sessions_with_processes(store), []
     answers = await ask(store, {one: {"action": "list"} for one, lives in known.items() if lives}, _LOOK)
     for session_id, lives in known.items():
         info = await store.sessions.get(session_id)
         if info is None:  # deleted
             await drop(store, SESSIONS, [session_id])
+            continue
+        if not lives and not _has_remains(crib, info):
+            await forget(store, [session_id])
             continue
         rows = answers[session_id].get("processes") if session_id in answers else None
         if rows is None:
@@ -41,10 +56,31 @@ async def all_processes(store: Store) -> list[dict[str, Json]]:
     return found
 
 
+async def forget(store: Store, session_ids: Collection[str]) -> None:
+    """Forget the processes of those of these sessions whose toolcrib was killed: nothing is left of them. Raises StoreFailed."""
+    gone = [one for one, lives in (await sessions_with_processes(store)).items() if not lives and one in session_ids]
+    for session_id in gone:
+        await store.state.write([StateWrite("session", session_id, PROCESSES.name, None)])
+    if gone:
+        await drop(store, SESSIONS, gone)
+
+
+def _has_remains(crib: Crib, info: SessionInfo) -> bool:
+    """Return whether processes or logs of a session may be left. Only remains on this machine are looked for."""
+    if not row_of(info.place.get("target", "")).runs_here:
+        return True
+    name = folder_name(f"{info.id} {crib.config.store_name}")
+    left_sandboxes(sandbox_records())  # deletes the records of sandboxes that have ended
+    return SandboxRecord.of(str(sandbox_records()), info.id).exists() or any(one.name == name for one in session_folders())
+
+
 async def _recorded(store: Store, session_id: str, state: str) -> list[dict[str, Json]]:
     kept = (await store.state.of("session", session_id)).get(PROCESSES.name)
     records = kept.value if kept is not None and isinstance(kept.value, dict) else {}
-    return [{"name": name, "state": state, **recorded_about(record)} for name, record in records.items()]
+    return [
+        {"name": name, "state": ENDED if "ended_at" in one else state, **recorded_about(one), "ended_at": one.get("ended_at")}
+        for name, one in records.items()
+    ]
 
 
 def chosen(found: Sequence[Mapping[str, Json]], words: Sequence[str]) -> list[Mapping[str, Json]]:
@@ -64,47 +100,44 @@ def chosen(found: Sequence[Mapping[str, Json]], words: Sequence[str]) -> list[Ma
 
 async def log_from(store: Store, one: Mapping[str, Json], *, lines: int, begin: int | None = None) -> Mapping[str, Json]:
     """Return a part of a process's log; see viewing.log_of. Raises Unreached and StoreFailed."""
-    if one["state"] == UNATTENDED:
+    if one["state"] in (UNATTENDED, ENDED):
         raise Unreached(_unattended(one))
     request = {"action": "log", "name": one["name"], "lines": lines, "begin": begin}
     return _checked(one["session"], await ask(store, {one["session"]: request}, _LOOK))
 
 
-async def end(crib: Crib, wanted: Sequence[Mapping[str, Json]], found: Sequence[Mapping[str, Json]]) -> None:
-    """End processes, which are some of those ``found``. Raises Unreached, ToolcribError and StoreFailed.
-
-    Unattended processes end together with their session, which this process opens for that.
-    """
+async def end(crib: Crib, wanted: Sequence[Mapping[str, Json]]) -> None:
+    """End processes, and keep their logs. Raises Unreached, ToolcribError and StoreFailed."""
     names: dict[str, list[str]] = {}
     for one in wanted:
         names.setdefault(one["session"], []).append(one["name"])
-    left = {one["session"]: one for one in wanted if one["state"] == UNATTENDED}
-    for one in found:
-        if one["session"] in left and one["name"] not in names[one["session"]]:
-            raise Unreached(f"{_unattended(one)}. To end them, name all of them")
+    left = {one["session"] for one in wanted if one["state"] == UNATTENDED}
     requests = {each: {"action": "end", "names": names[each]} for each in names if each not in left}
     answers = await ask(crib.store, requests, _END)
     for session_id in left:
-        await _close_left(crib, session_id)
+        await _end_left(crib, session_id, names[session_id])
     for session_id in requests:
         _checked(session_id, answers)
 
 
-async def _close_left(crib: Crib, session_id: str) -> None:
+async def _end_left(crib: Crib, session_id: str, names: Sequence[str]) -> None:
+    """End processes of a session whose toolcrib was killed, in this process, and leave its other processes as they are."""
     from agent.desk.request import SessionRequest
 
     session = await crib.desk.open(SessionRequest(resume=session_id))
     try:
-        await session.scope.processes.look()
+        found = await session.scope.processes.look()
+        await end_in(session.scope, [name for name in names if name in found])
+        await record(session.scope, ended(names))
     finally:
-        await session.close()
+        await session.leave()
 
 
 def _unattended(one: Mapping[str, Json]) -> str:
     session = one["session"][:12]
     return (
-        f"the toolcrib that had the session {session} open was killed, so {one['name']} is unattended. To continue with the"
-        f" processes of this session: toolcrib chat --resume {session}"
+        f"the toolcrib that had the session {session} open was killed, so its processes are unattended. To continue with"
+        f" them, and to read the log of {one['name']}: toolcrib chat --resume {session}"
     )
 
 

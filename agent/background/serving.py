@@ -48,6 +48,15 @@ class ProcessServer:
         if self._owner:
             await asyncio.to_thread(self._end)
 
+    async def leave(self) -> None:
+        """Stop serving. The record stays, and names a process that ends soon."""
+        await asyncio.to_thread(self._stop)
+
+    def _stop(self) -> None:
+        self._forget()
+        with self._lock:
+            self._is_over = True
+
     def _end(self) -> None:
         self._forget()
         self._run(self._leave)

@@ -183,7 +183,7 @@ def _processes(args: argparse.Namespace) -> Iterable[str]:
     from agent.background.reaching import all_processes
 
     with open_crib(args, looks=True) as crib:
-        return [f"{one['session'][:12]}/{one['name']}" for one in run_async(all_processes(crib.store))]
+        return [f"{one['session'][:12]}/{one['name']}" for one in run_async(all_processes(crib))]
 
 
 def _pages(args: argparse.Namespace) -> Iterable[str]:

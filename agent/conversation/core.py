@@ -137,7 +137,9 @@ class SessionCore:
         earlier process recorded.
         """
         table = self.scope.opened_processes
-        return sorted((self.scope.state.get(PROCESSES.name) or ()) if table is None else table.names)
+        if table is not None:
+            return sorted(table.names)
+        return sorted(name for name, one in (self.scope.state.get(PROCESSES.name) or {}).items() if "ended_at" not in one)
 
     def busy(self) -> None:
         """Send the event that another process is working on the session."""

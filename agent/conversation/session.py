@@ -269,6 +269,13 @@ class Session(SessionCore):
                 await self.process_server.close()
             self.is_open = False
 
+    async def leave(self) -> None:
+        """Stop using the session, in which nothing runs, as if this process had been killed: its background processes stay."""
+        self.is_open = False
+        if self.process_server is not None:
+            await self.process_server.leave()
+        await self.scope.leave()
+
     def close_sync(self) -> None:
         """Close the session from sync code."""
         run_async(self.close())

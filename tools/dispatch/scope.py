@@ -66,6 +66,10 @@ class Limits:
     result_chars: int = MAX_RESULT_CHARS
 
 
+_left: list[Environment | None] = []
+"""Environments of sessions that were left. They are kept, because a dropped environment is closed."""
+
+
 class CallRunner(Protocol):
     """The part of a Dispatcher that a scope needs."""
 
@@ -357,6 +361,21 @@ class CallScope:
         spill_dir, self._spill_dir = self._spill_dir, None
         if spill_dir is not None:
             _remove(spill_dir, self.keep_spill, os.getpid())
+
+    async def leave(self) -> None:
+        """Stop using the session as if this process had been killed: the background processes and their logs stay.
+
+        The environment stays open until this process ends, because closing it may end them.
+        """
+        if self.snapshots is not None:
+            self.snapshots.close()
+            self.snapshots = None
+        if self._processes is not None:
+            await self._processes.release()
+        with self._lock:
+            self._closed, self._processes = True, None
+            _left.append(self._environment)
+            self._environment = None
 
     async def _end_calls(self) -> None:
         """End all calls except one that closes the scope itself. They may run in loops of other threads."""

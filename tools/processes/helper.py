@@ -78,8 +78,9 @@ class Helper:
             await _read(process, said, wrong)
         status = said[at + len(end) :].strip()
         if status != b"0":
-            while end not in wrong and await _read(process, said, wrong, within=_LATE):  # the streams are read one after the other
-                pass
+            while end not in wrong:  # the streams are read one after the other
+                if not await _read(process, said, wrong, within=_LATE):
+                    break
             why = bytes(wrong.partition(end)[0] or said[:at]).decode(errors="replace").strip().rpartition("\n")[2]
             raise HelperRefused(int(status), why)
         return bytes(said[:at])

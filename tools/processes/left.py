@@ -38,13 +38,18 @@ class LeftSession:
 def left_sessions() -> list[LeftSession]:
     """Return the sessions of this user whose toolcrib has ended without ending their processes."""
     found = []
-    for base in dict.fromkeys([tempfile.gettempdir(), *(str(Path(each).expanduser()) for each in FOLDERS)]):
-        for folder in sorted(Path(base).glob(f".toolcrib-processes-{os.geteuid()}/*")):
-            with contextlib.suppress(OSError, ValueError):  # deleted meanwhile, or another user's
-                pid, start = (folder / OWNER).read_text().split()
-                if folder.lstat().st_uid == os.geteuid() and alive.started(int(pid)) != start:
-                    found.append(LeftSession(folder, sorted(_members(folder))))
+    for folder in session_folders():
+        with contextlib.suppress(OSError, ValueError):  # deleted meanwhile, or another user's
+            pid, start = (folder / OWNER).read_text().split()
+            if folder.lstat().st_uid == os.geteuid() and alive.started(int(pid)) != start:
+                found.append(LeftSession(folder, sorted(_members(folder))))
     return found
+
+
+def session_folders() -> Iterator[Path]:
+    """Yield the folders of this user's sessions, on this machine and outside of sandboxes."""
+    for base in dict.fromkeys([tempfile.gettempdir(), *(str(Path(each).expanduser()) for each in FOLDERS)]):
+        yield from sorted(Path(base).glob(f".toolcrib-processes-{os.geteuid()}/*"))
 
 
 def _members(folder: Path) -> Iterator[int]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from toolcrib.contract.context import ToolCallContext
-from toolcrib.contract.state import StateKey, StateUpdate
+from toolcrib.contract.identity import RunIdentity
+from toolcrib.contract.state import StateKey, StateStore, StateUpdate, StateValue, StateWrite
 
 if TYPE_CHECKING:
     from tools.processes.process import Process
@@ -15,8 +16,20 @@ if TYPE_CHECKING:
 
 PROCESSES = StateKey("processes", dict)
 """The session's processes by name: ``command``, ``cwd``, ``input`` (whether it was left open), ``at`` (Unix seconds), and
-``pid``, ``start`` and ``locks`` (see Process).
+``pid``, ``start`` and ``locks`` (see Process). ``ended_at``: when it was ended without resuming the session.
 """
+
+
+class RecordingScope(Protocol):
+    """The part of a session's scope that a record needs: see tools.dispatch.scope.CallScope."""
+
+    @property
+    def identity(self) -> RunIdentity: ...
+
+    @property
+    def states(self) -> StateStore: ...
+
+    def take_state(self, found: Mapping[str, StateValue]) -> None: ...
 
 
 def table_of(ctx: ToolCallContext) -> ProcessTable:
@@ -34,6 +47,24 @@ def started(process: Process, command: str, cwd: str) -> tuple[StateKey[Any], St
 def removed(names: Sequence[str]) -> tuple[StateKey[Any], StateUpdate]:
     """Return the state change that forgets processes."""
     return PROCESSES, StateUpdate(lambda known: {name: one for name, one in (known or {}).items() if name not in names})
+
+
+def ended(names: Sequence[str]) -> tuple[StateKey[Any], StateUpdate]:
+    """Return the state change that records the end of processes whose session is not open."""
+    over = {"ended_at": time.time()}
+    return PROCESSES, StateUpdate(
+        lambda known: {name: {**one, **over} if name in names else one for name, one in (known or {}).items()}
+    )
+
+
+async def record(scope: RecordingScope, change: tuple[StateKey[Any], StateUpdate]) -> None:
+    """Store a state change of a session outside of a call. Raises StoreFailed."""
+    (key, update), session = change, scope.identity.session_id
+    while True:  # again if another call wrote at the same moment
+        before = (await scope.states.of("session", session)).get(key.name, StateValue(None, 0))
+        value = update.change(before.value)
+        if versions := await scope.states.write([StateWrite("session", session, key.name, value, before.version)]):
+            return scope.take_state({key.name: StateValue(value, versions[0])})
 
 
 def recorded(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -8,6 +8,9 @@ and all that write to its log have ended.
 
 from __future__ import annotations
 
+import hashlib
+import re
+
 from tools.environments.shell.driver import quote
 
 MARK = "TOOLCRIB_PROCESS"
@@ -189,6 +192,12 @@ members() {
   done
 }
 """
+
+
+def folder_name(session: str) -> str:
+    """Return the name of a session's folder. ``session``: see ProcessTable."""
+    digest = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{re.sub('[^A-Za-z0-9_-]', '_', session.partition(' ')[0])[:24]}-{digest}"
 
 
 def functions() -> str:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from typing import Protocol
 
-from toolcrib.contract.state import StateValue, StateWrite
 from tools.processes.ending import EndingScope
-from tools.processes.records import PROCESSES, started
+from tools.processes.records import RecordingScope, record, started
 from tools.processes.table import ProcessTable
 
 _LOOK = 0.05
 
 
-class SpawningScope(EndingScope, Protocol):
+class SpawningScope(EndingScope, RecordingScope, Protocol):
     """The part of a session's scope that a start needs: see tools.dispatch.scope.CallScope."""
-
-    def take_state(self, found: Mapping[str, StateValue]) -> None: ...
 
 
 async def spawn(scope: SpawningScope, command: str, cwd: str, name: str, *, open_input: bool) -> TableProcess:
@@ -27,14 +23,7 @@ async def spawn(scope: SpawningScope, command: str, cwd: str, name: str, *, open
     """
     table = scope.processes
     free = await table.free_name(name)
-    _, update = started(await table.start(free, command, cwd, reads=open_input), command, cwd)
-    session, written = scope.identity.session_id, False
-    while not written:  # again if another call wrote at the same moment
-        before = (await scope.states.of("session", session)).get(PROCESSES.name, StateValue(None, 0))
-        value = update.change(before.value)
-        versions = await scope.states.write([StateWrite("session", session, PROCESSES.name, value, before.version)])
-        if written := bool(versions):
-            scope.take_state({PROCESSES.name: StateValue(value, versions[0])})
+    await record(scope, started(await table.start(free, command, cwd, reads=open_input), command, cwd))
     return TableProcess(table, free)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import re
 import secrets
 import time
 import weakref
@@ -82,8 +80,7 @@ class ProcessTable:
         """The newest file of each log that was read."""
         self._ahead: tuple[str, int, bytes] = "", 0, b""
         """Output that ``one`` read ahead: the process, the first byte, and the bytes from there on."""
-        digest = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        self.session = f"{re.sub('[^A-Za-z0-9_-]', '_', session.partition(' ')[0])[:24]}-{digest}"
+        self.session = scripts.folder_name(session)
         self._log_bytes = log_bytes
         self._helper = Helper(environment, f"enter {quote(self.session)}")
         self._folder = ""
@@ -314,8 +311,10 @@ class ProcessTable:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def release(self) -> None:
-        """End the helper. The processes continue."""
+        """End the helper. The processes continue, also after the end of this process, and their logs stay."""
         self._watch.close()
+        if self._helper.has_run:
+            await self._keep(await self._entered())
         await self._helper.close()
 
     async def close(self) -> None:

@@ -166,9 +166,11 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _prune(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.background.reaching import forget
     from agent.cli.backends import find_containers
     from agent.cli.terminal import agreed
     from agent.config import sandbox_records
+    from tools.dispatch.bridge import run_async
     from tools.environments import leftovers
     from tools.environments.local.survivor import left_sandboxes
     from tools.processes.left import left_sessions
@@ -191,6 +193,7 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
         leftovers.remove(folder)
     for session in sessions:
         session.end()
+    run_async(forget(crib.store, [one.container.session for one in wanted]))
     return _told([(name, "removed") for name in shown], args, "nothing to remove", found.faults)
 
 

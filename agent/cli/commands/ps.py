@@ -32,7 +32,8 @@ examples:
 
 A model starts these processes with its tool terminal (background: true); they end with their session. The toolcrib that has a
 session open answers for its processes. If that toolcrib was killed, the state is "unattended": the processes may still run. To
-continue with them, resume the session: toolcrib chat --resume ID. `kill` ends them only together, all of one session.
+continue with them, or to read their logs, resume the session: toolcrib chat --resume ID. `kill` ends the processes that you
+name; the session's others continue, and all logs stay until the resumed session ends or `toolcrib env prune` removes them.
 In a chat, /ps shows the processes of that chat. Inside a session all of these commands are refused.
 
 exit codes: 0 done, 1 no such process or it can't be reached, 2 wrong command line or configuration, 130 interrupted.
@@ -80,7 +81,7 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
     from agent.cli.short_forms import ID_CHARS
 
-    found, now = await all_processes(crib.store), time.time()
+    found, now = await all_processes(crib), time.time()
     if args.json:
         print(json.dumps(found, ensure_ascii=False, indent=2))
     elif found:
@@ -97,7 +98,7 @@ async def _show(crib: Crib, args: argparse.Namespace) -> int:
     from agent.background.reaching import all_processes, chosen
     from agent.cli.escape import one_line
 
-    [one] = chosen(await all_processes(crib.store), args.names)
+    [one] = chosen(await all_processes(crib), args.names)
     if args.json:
         print(json.dumps(one, ensure_ascii=False, indent=2))
         return OK
@@ -113,7 +114,7 @@ async def _log(crib: Crib, args: argparse.Namespace) -> int:
 
     from agent.background.reaching import all_processes, chosen, log_from
 
-    [one] = chosen(await all_processes(crib.store), args.names)
+    [one] = chosen(await all_processes(crib), args.names)
     log = await log_from(crib.store, one, lines=args.lines)
     if args.json:
         print(json.dumps({"session": one["session"], "name": one["name"], "output": log["text"]}, ensure_ascii=False))
@@ -137,12 +138,12 @@ async def _kill(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.escape import tame
     from agent.cli.terminal import agreed
 
-    found = [one for one in await all_processes(crib.store) if one["state"] not in ("exited", "lost")]
+    found = [one for one in await all_processes(crib) if one["state"] not in ("exited", "lost", "ended")]
     wanted = found if args.all else chosen(found, args.names)
     named = [f"{one['session'][:12]}/{one['name']}" for one in wanted]
     if not agreed(f"End {', '.join(named)}?", named, yes=args.yes):
         return FAILED
-    await end(crib, wanted, found)
+    await end(crib, wanted)
     if args.json:
         print(json.dumps([{"session": one["session"], "name": one["name"]} for one in wanted], ensure_ascii=False))
     else:

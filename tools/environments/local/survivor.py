@@ -114,6 +114,10 @@ class SandboxRecord:
         """Return whether anything can be recorded."""
         return bool(self._path)
 
+    def exists(self) -> bool:
+        """Return whether a sandbox is recorded, which may be in use."""
+        return bool(self._path) and Path(self._path).exists()
+
     @classmethod
     def of(cls, folder: str, session: str) -> SandboxRecord:
         """Return the record of a session in the folder of all records; "" for the folder or the session: nothing is recorded."""

@@ -20,9 +20,10 @@ from agent.background.requests import sessions_with_processes
 from agent.config import load_config, state_dir
 from agent.conversation.session import Session
 from agent.desk.request import SessionRequest
+from agent.policy.confirmation import confirm
 from agent.policy.self_protection import BELOW, marks_of
 from agent.process import Crib
-from tools import alive
+from tools.processes.left import session_folders
 
 SERVER = 'python3 -u -c \'import socket, time; s = socket.create_server(("127.0.0.1", 0)); print("up"); time.sleep(600)\''
 HOLD = """
@@ -41,7 +42,16 @@ with assemble(config=load_config()) as crib:
 
 
 @pytest.fixture
-def crib(plain: Callable[[str], Path], tmp_path: Path) -> Iterator[Crib]:
+def mode(request: pytest.FixtureRequest, plain: Callable[[str], Path], config: Callable[[str], Path]) -> str:
+    """The mode of the sandbox: none, or the test's parameter."""
+    mode: str = getattr(request, "param", "none")
+    if mode != "none":
+        config(f"sandbox: {{mode: {mode}}}\nsnapshots: {{enabled: false}}\n")
+    return mode
+
+
+@pytest.fixture
+def crib(mode: str, tmp_path: Path) -> Iterator[Crib]:
     with assemble(config=load_config(), project_dir=tmp_path) as crib:
         yield crib
 
@@ -153,23 +163,74 @@ def test_processes_of_other_principals_are_never_shown(run: Any, crib: Crib, ses
         theirs.close_sync()
 
 
-def test_what_a_killed_toolcrib_left_is_unattended_and_ends_together(
-    run: Any, plain: Callable[[str], Path], tmp_path: Path
-) -> None:
+@pytest.fixture
+def killed(crib: Crib, tmp_path: Path) -> Iterator[str]:
+    """The session of a killed toolcrib, with the processes ``one`` and ``two``."""
     holder = subprocess.Popen([sys.executable, "-c", HOLD], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     session_id, status = holder.stdout.readline().split()
     assert status == "success"
-    pids = [one["pid"] for one in listed(run).values()]
     holder.send_signal(signal.SIGKILL)
     holder.communicate()
+    confirm(load_config(profile=""))
+    yield session_id
+    asyncio.run(crib.desk.open(SessionRequest(resume=session_id))).close_sync()
+
+
+def in_a_process_of_its_own(*args: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", *args]
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.xdist_group("leftovers")
+@pytest.mark.parametrize("mode", ["none", "workspace"], indirect=True)
+def test_what_a_killed_toolcrib_left_is_unattended_and_each_ends_alone(run: Any, crib: Crib, killed: str) -> None:
+    """003-30"""
     assert {name: one["state"] for name, one in listed(run).items()} == {"one": "unattended", "two": "unattended"}
     assert "unattended: their toolcrib was killed. To continue with them: toolcrib chat --resume SESSION" in run("ps").out
     said = run("ps", "log", "one")
-    assert (said.code, f"toolcrib chat --resume {session_id[:12]}" in said.err) == (1, True)
-    said = run("ps", "kill", "one", "--yes")
-    assert (said.code, "To end them, name all of them" in said.err) == (1, True)
-    assert all(map(alive.exists, pids)), "they outlived it"
-    assert run("ps", "kill", "one", "two", "--yes").code == 0
-    assert not any(map(alive.exists, pids))
+    assert (said.code, f"toolcrib chat --resume {killed[:12]}" in said.err) == (1, True)
+    done = in_a_process_of_its_own("ps", "kill", "one", "--yes")
+    assert (done.returncode, done.stdout) == (0, f"ended: {killed[:12]}/one\n"), done.stderr
+    assert {name: one["state"] for name, one in listed(run).items()} == {"one": "ended", "two": "unattended"}
+    assert run("ps", "kill", "one", "--yes").code == 1
+    session = asyncio.run(crib.desk.open(SessionRequest(resume=killed)))
+    try:
+        assert session.running_processes == ["two"]
+        polled = session.call("process", {"action": "poll", "name": "one"}).result
+        assert (polled.data.get("state"), polled.data.get("output")) == ("exited", "one\n"), polled
+        polled = session.call("process", {"action": "poll", "name": "two"}).result
+        assert (polled.data["state"], polled.data["output"]) == ("running", "two\n")
+    finally:
+        session.close_sync()
     assert listed(run) == {}
+
+
+@pytest.mark.xdist_group("leftovers")
+@pytest.mark.parametrize("mode", ["none", "workspace"], indirect=True)
+def test_all_that_a_killed_toolcrib_left_can_be_ended_and_the_logs_stay(run: Any, crib: Crib, killed: str) -> None:
+    """003-30"""
+    assert in_a_process_of_its_own("ps", "kill", "--all", "--yes").returncode == 0
+    assert {name: one["state"] for name, one in listed(run).items()} == {"one": "ended", "two": "ended"}
+    session = asyncio.run(crib.desk.open(SessionRequest(resume=killed)))
+    try:
+        logs = [session.call("process", {"action": "log", "name": name}).result for name in ("one", "two")]
+        assert [log.data["output"] for log in logs] == ["one\n", "two\n"], logs
+    finally:
+        session.close_sync()
+
+
+@pytest.mark.xdist_group("leftovers")
+@pytest.mark.parametrize("mode", ["none", "workspace"], indirect=True)
+def test_what_is_pruned_is_listed_no_more(run: Any, crib: Crib, killed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """003-30"""
+    folders = [one for one in session_folders() if one.name.startswith(killed[:24])]
+    monkeypatch.setattr("tools.processes.left.session_folders", lambda: iter([one for one in folders if one.exists()]))
+    assert set(listed(run)) == {"one", "two"}
+    assert run("env", "prune", "--yes").code == 0
+    assert listed(run) == {}
+    session = asyncio.run(crib.desk.open(SessionRequest(resume=killed)))
+    try:
+        assert session.running_processes == []
+    finally:
+        session.close_sync()
