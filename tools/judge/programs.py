@@ -307,6 +307,12 @@ OPTIONS: Mapping[str, str] = {
     " --system --global --no-block --wait --no-pager --no-legend --no-reload --no-wall --no-ask-password --runtime --now --plain"
     " --show-types --reverse --after --before --failed --value --check-inhibitors= --dry-run! --timestamp= -h! --help!"
     " --version!",
+    "systemd-run": "stops --user --system --scope --no-block -r --remain-after-exit --send-sighup --wait -t --pty -P --pipe -q"
+    " --quiet -G --collect -S --shell --same-dir -d --no-ask-password --ignore-failure --background= -u= --unit= -p="
+    " --property= --description= --slice= --slice-inherit --expand-environment= -E= --setenv= --service-type= --uid="
+    " --gid= --nice= --working-directory= -H= --host= -M= --machine= --on-active= --on-boot= --on-startup="
+    " --on-unit-active= --on-unit-inactive= --on-calendar= --on-clock-change --on-timezone-change --path-property="
+    " --socket-property= --timer-property= -h! --help! --version!",
     "systemd-sysusers": "--root= --image= --replace= --dry-run! --inline --cat-config --no-pager --tldr -h! --help! --version!",
     "nix-collect-garbage": "-d --delete-old --delete-older-than= --dry-run! --help! --version!",
     "apt-get": "-q? --quiet? -s! --simulate! --just-print! --dry-run! --no-act! --recon! -y --yes --assume-yes --assume-no! -d"

@@ -78,10 +78,16 @@ RULES = (
         "persist.systemd",
         "ask-once",
         "systemd-run",
-        word(r"--on-\w+(=.*)?|--timer-property.*|--unit.*|-u.*|--remain-after-exit|-r"),
+        word(r"--on-\w+(=.*)?|--timer-property.*|--unit.*|-u.*|--remain-after-exit|-r")
+        | ~opt("--scope --wait --pty -t --pipe -P --shell -S"),
         "starts a program that keeps running or starts later",
-        yes=("systemd-run --on-calendar=daily x", "systemd-run --user --on-boot=1min y"),
-        no="systemd-run --help",
+        yes=(
+            "systemd-run --on-calendar=daily x",
+            "systemd-run --user --on-boot=1min y",
+            "systemd-run --user a",
+            "systemd-run a --wait",
+        ),
+        no=("systemd-run --help", "systemd-run --scope make", "systemd-run -p MemoryMax=1G --wait make", "systemd-run -tG make"),
     ),
     rule(
         "persist.systemd",
