@@ -22,6 +22,14 @@ def boot() -> str:
         return ""
 
 
+def namespace() -> str:
+    """Return the namespace of this process's numbers; "" if unknown."""
+    try:
+        return "".join(filter(str.isdecimal, str(Path("/proc/self/ns/pid").readlink())))
+    except OSError:
+        return ""
+
+
 def started(pid: int) -> str | None:
     """Return a process's start time, in ticks since the boot; None if it has ended, reaped or not.
 

@@ -77,6 +77,8 @@ class Conversation:
         """True if list prices were used for a part of the cost."""
         self.reader: ItemReader | None = None
         """Prints items in full that were shown shortened; None if nothing is shortened."""
+        self.on_processes: Callable[[], None] = lambda: None
+        """Called, from any thread, when the number of the session's background processes has changed."""
         self._view = view or View(cast("Screen", screen), thinking=opening.crib.config.display.thinking)
         self._session: Session | None = None
         self._tracer: Tracer | None = None
@@ -108,6 +110,7 @@ class Conversation:
             await session.close()
             raise
         old, self._session = self._session, session
+        session.on_processes = lambda: self.on_processes()
         if old is not None:
             await self._end(old)
 

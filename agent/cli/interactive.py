@@ -100,7 +100,7 @@ class InteractiveChat:
         Raises Ended, and KeyboardInterrupt if the user leaves a run that hangs.
         """
         self._conversation, self._loop = conversation, asyncio.get_running_loop()
-        conversation.reader = self
+        conversation.reader, conversation.on_processes = self, self._recount
         work = asyncio.create_task(self._work(begin))
         work.add_done_callback(self._ended)
         keeping = asyncio.create_task(self._keep_draft())
@@ -191,6 +191,12 @@ class InteractiveChat:
             self.view.screen.text(line)
         else:
             self._loop.call_soon_threadsafe(self.view.screen.text, line)
+
+    def _recount(self) -> None:
+        """Show the number of background processes again. Callable from any thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the chat has ended
+                self._loop.call_soon_threadsafe(self.board.changed)
 
     # -- actions of the user ---------------------------------------------------------------------------------------
 

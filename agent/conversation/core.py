@@ -27,7 +27,7 @@ from toolcrib.contract.session import ExecutedCall, ProviderTurn
 from toolcrib.contract.store import Fence, SessionInfo, Store
 from tools.approval.policy import Policy
 from tools.dispatch.scope import CallScope
-from tools.processes.records import PROCESSES
+from tools.processes.records import PROCESSES, not_ended
 
 if TYPE_CHECKING:
     from agent.backends import Backend
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.types import ToolCall
     from tools.dispatch.hooks import HookManager
     from tools.dispatch.pipeline import Dispatcher
+    from tools.processes.table import ProcessTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,9 @@ class SessionCore:
         self.opened_for = scope.identity
         """Identity of the session's owner; another principal may start a run in it."""
         scope.tell_processes = ProcessNotices(self).tell
+        scope.on_processes = self._begin_processes
+        self.on_processes: Callable[[], None] = lambda: None
+        """Called, from any thread, when ``running_processes`` has changed."""
         self.process_server: ProcessServer | None = None
         """Answers other processes about the session's background processes."""
         self.is_open = True
@@ -139,7 +143,12 @@ class SessionCore:
         table = self.scope.opened_processes
         if table is not None:
             return sorted(table.names)
-        return sorted(name for name, one in (self.scope.state.get(PROCESSES.name) or {}).items() if "ended_at" not in one)
+        return sorted(not_ended(self.scope.state.get(PROCESSES.name)))
+
+    def _begin_processes(self, table: ProcessTable) -> None:
+        table.on_names = lambda: self.on_processes()
+        if self.process_server is not None:
+            self.process_server.begin(table)
 
     def busy(self) -> None:
         """Send the event that another process is working on the session."""

@@ -78,7 +78,6 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
     session = Session(scope, names, location.backend, _share(here), store=store, fence=fence, owner=new_owner())
     session.delegates, delegates.session, session.reports = delegates, session, reports
     session.process_server = ProcessServer(scope, here.store)
-    scope.on_processes = session.process_server.begin
     session.link.learned = here.windows_learned
     session.mode.apply(mode)
     _give_prompt(here, session, location)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,3 +47,19 @@ def test_they_are_counted_listed_and_ended_and_asked_about(sit_down: Any) -> Non
         time.sleep(1)
         person.types("yes")
         assert person.waits_for_the_end() == 0
+
+
+def test_the_count_follows_a_process_that_ends_while_nobody_types(sit_down: Any, project: Path) -> None:
+    started = [
+        ("terminal", {"command": "until [ -e over ]; do sleep 0.1; done", "background": True, "name": "build"}),
+        ("terminal", {"command": "sleep 600", "background": True, "name": "db"}),
+    ]
+    with ChatServer(ChatServer.calls(*started), ChatServer.text("They run.")) as server:
+        person = sit_down("chat", "--base-url", server.base_url, "--model", "test-model")
+        person.sees(r"test-model answers")
+        person.at_prompt()
+        person.types("go")
+        person.sees(r"They run\.")
+        person.sees(r"2 processes · /help\Z")
+        (project / "over").touch()
+        person.sees(r"1 process · /help\Z")

@@ -12,6 +12,8 @@ _TICKS, _PAGE = 100, 4096
 """Clock ticks of a second and bytes of a page, as Linux reports them on nearly all machines."""
 LOST = "lost"
 """State of a process that has ended although nothing recorded its exit code."""
+LEFT = "left children"
+"""State of a process that has ended, and left processes that it started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,8 @@ class Process:
 
     ``writes``: it or a descendant may still print something. ``reads``: its input is open. ``full``: the disk was full, so that
     later output was lost. ``parts`` are the files of its log: the number of bytes printed before each, and its size.
-    ``ended_at`` is in Unix seconds. ``locks``: its limit of file locks, which its descendants have too.
+    ``ended_at`` is in Unix seconds. ``locks``: its limit of file locks, which its descendants have too. ``left``: whether
+    processes that it started still run after its end; only ``ProcessTable.in_use`` finds out.
     """
 
     name: str
@@ -35,11 +38,12 @@ class Process:
     ended_at: float | None = None
     parts: Sequence[tuple[int, int]] = field(default_factory=list)
     locks: int = 0
+    left: bool = False
 
     @property
     def state(self) -> str:
-        """``running``, ``exited``, or ``lost`` if its exit code is unknown."""
-        return "running" if self.runs else LOST if self.exit_code is None else "exited"
+        """``running``, ``left children``, ``exited``, or ``lost`` if its exit code is unknown."""
+        return "running" if self.runs else LEFT if self.left else LOST if self.exit_code is None else "exited"
 
     @property
     def printed(self) -> int:

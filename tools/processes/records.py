@@ -67,6 +67,11 @@ async def record(scope: RecordingScope, change: tuple[StateKey[Any], StateUpdate
             return scope.take_state({key.name: StateValue(value, versions[0])})
 
 
+def not_ended(records: Any) -> Sequence[str]:
+    """Return the names of the processes that may run, of a session's records."""
+    return [name for name, one in records.items() if "ended_at" not in one] if isinstance(records, Mapping) else []
+
+
 def recorded(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the record of a process, {} if there is none."""
     found = (state.get(PROCESSES.name) or {}).get(name)

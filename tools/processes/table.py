@@ -7,12 +7,14 @@ import contextlib
 import secrets
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.effects import ShellState
 from toolcrib.contract.environment import Environment, ExecRequest, KeepsProcesses
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, InvalidArguments, NotFound
+from tools import alive
 from tools.environments.shell.driver import quote
 from tools.processes import ports, scripts
 from tools.processes.helper import Helper, HelperRefused
@@ -83,12 +85,16 @@ class ProcessTable:
         self.session = scripts.folder_name(session)
         self._log_bytes = log_bytes
         self._helper = Helper(environment, f"enter {quote(self.session)}")
-        self._folder = ""
+        self._folder, self._has_our_numbers = "", False
         self._state: tuple[ShellState | None, str] | None = None
         """The shell's state that was written last, and its file. The state is the same object while it is unchanged."""
         self._states = 0
-        self.names: set[str] = set()
+        self.elsewhere: Callable[[int], Awaitable[int]] | None = None
+        """Counts the principal's processes in other processes of toolcrib, exactly if there are as many as its argument."""
+        self.names: Collection[str] = frozenset()
         """Names of the processes that run as far as this table knows."""
+        self.on_names: Callable[[], None] = lambda: None
+        """Called, from any thread, when ``names`` has changed."""
 
     # -- start and end ---------------------------------------------------------------------------------------------
 
@@ -119,7 +125,7 @@ class ProcessTable:
             pid, start = map(int, said.split())  # "start" fails if it prints nothing
         except HelperRefused as error:
             raise ExecutionFailed(f"the process {name} was not started: {error}") from error
-        self.names.add(name)
+        self._take_names({*self.names, name})
         await self._keep(folder)
         self._watch.add(name, end=end, patterns=patterns)
         if reads:
@@ -134,12 +140,17 @@ class ProcessTable:
             with contextlib.suppress(KeyError, TypeError, ValueError):  # a record of an older toolcrib
                 self._known.setdefault(name, (int(record["pid"]), int(record["start"]), int(record["locks"])))
 
+    def _take_names(self, names: Collection[str]) -> None:
+        before, self.names = self.names, frozenset(names)
+        if before != self.names:
+            self.on_names()
+
     def hold(self, name: str, entered: contextlib.ExitStack) -> None:
         """Leave entered contexts when the process has ended."""
         self._held[name] = entered
 
     def _release_ended(self) -> None:
-        for name in self._held.keys() - self.names:
+        for name in self._held.keys() - {*self.names}:
             self._held.pop(name).close()
 
     async def _keep(self, folder: str) -> None:
@@ -162,8 +173,10 @@ class ProcessTable:
 
     async def _entered(self) -> str:
         if not self._folder:
-            said = await self._helper.run("pwd -P")
-            self._folder = said.decode("utf-8", "surrogateescape").strip("\n")
+            said = await self._helper.run("pwd -P; cat /proc/sys/kernel/random/boot_id; readlink /proc/self/ns/pid; :")
+            self._folder, _, kernel = said.decode("utf-8", "surrogateescape").partition("\n")
+            ours = [alive.boot(), f"pid:[{alive.namespace()}]"]
+            self._has_our_numbers = kernel.split() == ours and all(ours)
         return self._folder
 
     async def _current_state(self, folder: str) -> str:
@@ -194,7 +207,7 @@ class ProcessTable:
             else:
                 continue
             break
-        self.names.discard(name)
+        self._take_names({one for one in self.names if one != name})
 
     async def signal(self, name: str, number: str) -> Sequence[int]:
         """Send a signal, such as ``TERM``, to a process and its descendants. Return their numbers."""
@@ -209,7 +222,7 @@ class ProcessTable:
         """Delete what is kept of a process that has ended."""
         await self._helper.run(f"shut {quote(name)}; forget {quote(name)}")
         self._watch.forget(name)
-        self.names.discard(name)
+        self._take_names({one for one in self.names if one != name})
         for kept in (self.inputs, self.read_to, self._known):
             kept.pop(name, None)
         self._ahead = "", 0, b""
@@ -226,7 +239,7 @@ class ProcessTable:
             self._ahead = names[0], begin, rest
         found = parse(said)
         running = {one.name for one in found.values() if one.runs}
-        self.names = running if not names else self.names.difference(names) | running
+        self._take_names(running if not names else {*self.names}.difference(names) | running)
         self._release_ended()
         await self._keep(await self._entered() if self.names else "")
         return found
@@ -281,6 +294,16 @@ class ProcessTable:
         pid, start, locks = self._known.get(name, (0, 0, 0))  # not by the folder, which commands may change
         return use_in(await self._helper.run(f"members {quote(name)} {pid} {start} {locks}"))
 
+    async def in_use(self, process: Process) -> tuple[Process, Use | None]:
+        """Return a process, with ``left``, and what it and its descendants use; None if none of them runs."""
+        use = await self.use(process.name)
+        return replace(process, left=not process.runs and bool(use.pids)), use if process.runs or use.pids else None
+
+    async def pid_key(self) -> str:
+        """Return the name for numbers of processes in results: ``pid``, or ``pid_inside`` if they are not this machine's."""
+        await self._entered()
+        return "pid" if self._has_our_numbers else "pid_inside"
+
     async def ports(self, name: str) -> Sequence[int]:
         """Return the TCP ports that a process and its descendants listen on."""
         return await self.ports_of((await self.use(name)).pids)
@@ -327,7 +350,7 @@ class ProcessTable:
                         await self.end(name)
                 await self._helper.run('cd .. && forget "$OLDPWD"')
         finally:
-            self.names = set()
+            self._take_names(())
             self._release_ended()
             await self._helper.close()
 
