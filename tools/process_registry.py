@@ -115,12 +115,14 @@ async def process(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult | To
 
 async def _list(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
     found = await table.look()
-    rows = [{**_about(one, ctx), **await _in_use(table, one)} for one in found.values()]
+    rows = [await _with_use(table, one, ctx) for one in found.values()]
     return _result(ctx, {"processes": rows, "where": table.environment.identity})
 
 
 async def _poll(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
     one = await table.one(args["name"], ahead=True)
+    if not one.runs:  # of a running one this would take longer than the rest
+        one, _ = await table.in_use(one)
     return _result(ctx, {**_about(one, ctx), **await _news(table, one)})
 
 
@@ -129,7 +131,7 @@ async def _wait(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallConte
 
     until = Until(args.get("pattern"), args.get("port"), args.get("quiet"), float(args.get("timeout") or 60.0))
     came, one = await wait_until(table, args["name"], until, lambda: ctx.cancelled)
-    return _result(ctx, {"came": came, **_about(one, ctx), **await _in_use(table, one), **await _news(table, one)})
+    return _result(ctx, {"came": came, **await _with_use(table, one, ctx), **await _news(table, one)})
 
 
 async def _log(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
@@ -173,14 +175,15 @@ def _about(one: Process, ctx: ToolCallContext) -> dict[str, Any]:
     return data
 
 
-async def _in_use(table: ProcessTable, one: Process) -> dict[str, Any]:
-    """Return the ports, the processor time and the memory of a running process."""
-    if not one.runs:
-        return {}
-    use = await table.use(one.name)
+async def _with_use(table: ProcessTable, one: Process, ctx: ToolCallContext) -> dict[str, Any]:
+    """Return what is known about a process; if it or its descendants run, also their ports, processor time and memory."""
+    one, use = await table.in_use(one)
+    if use is None:
+        return _about(one, ctx)
     ports = await table.ports_of(use.pids)
     return {
-        "pid": one.pid,
+        **_about(one, ctx),
+        **({await table.pid_key(): one.pid} if one.runs else {}),
         **({"ports": list(ports)} if ports else {}),
         "cpu_seconds": round(use.seconds, 2),
         "memory_mb": round(use.bytes / (1 << 20), 1),

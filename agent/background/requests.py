@@ -11,13 +11,16 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from agent.store._owner import is_dead
+from agent.store._owner import is_dead, is_ours
 from toolcrib.contract.state import StateValue, StateWrite
 from toolcrib.contract.store import Store
 from toolcrib.contract.types import Json
 
 SESSIONS, REQUESTS, ANSWERS = "sessions", "requests", "answers"
-"""Names in the store of three maps: session id -> the process that has it open; request id -> request; request id -> answer."""
+"""Names in the store of three maps: session id -> the process that has it open; request id -> request; request id -> answer.
+
+Each principal has its own map of sessions.
+"""
 _OWNER = "processes"
 _FORGOTTEN = 60.0
 """Seconds after which a request or an answer is removed."""
@@ -30,35 +33,42 @@ def topic_of(session_id: str) -> str:
     return f"processes:{session_id}"
 
 
-async def stored(store: Store, name: str) -> Mapping[str, Json]:
-    """Return one of the maps in the store. Raises StoreFailed."""
-    found = (await store.state.of("profile", _OWNER)).get(name)
+async def stored(store: Store, name: str, principal: str = "") -> Mapping[str, Json]:
+    """Return one of the maps in the store; that of a principal if it has its own. Raises StoreFailed."""
+    found = (await store.state.of("profile", _owner(principal))).get(name)
     return found.value if found is not None and isinstance(found.value, dict) else {}
 
 
-async def add(store: Store, name: str, more: Mapping[str, Json]) -> None:
+async def add(store: Store, name: str, more: Mapping[str, Json], principal: str = "") -> None:
     """Add to one of the maps in the store, and remove requests and answers that are no longer waited for. Raises StoreFailed."""
-    await _change(store, name, lambda known: {**{one: each for one, each in known.items() if not _is_old(each)}, **more})
+    await _change(
+        store, name, principal, lambda known: {**{one: each for one, each in known.items() if not _is_old(each)}, **more}
+    )
 
 
-async def drop(store: Store, name: str, gone: Collection[str]) -> None:
+async def drop(store: Store, name: str, gone: Collection[str], principal: str = "") -> None:
     """Remove from one of the maps in the store. Raises StoreFailed."""
-    await _change(store, name, lambda known: {one: each for one, each in known.items() if one not in gone})
+    await _change(store, name, principal, lambda known: {one: each for one, each in known.items() if one not in gone})
 
 
-async def _change(store: Store, name: str, change: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> None:
+async def _change(store: Store, name: str, principal: str, change: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> None:
     while True:
-        found = (await store.state.of("profile", _OWNER)).get(name, StateValue(None, 0))
+        found = (await store.state.of("profile", _owner(principal))).get(name, StateValue(None, 0))
         value = dict(change(found.value or {}))
-        if await store.state.write([StateWrite("profile", _OWNER, name, value, was=found.version)]):
+        if await store.state.write([StateWrite("profile", _owner(principal), name, value, was=found.version)]):
             return
 
 
-async def sessions_with_processes(store: Store) -> Mapping[str, bool]:
-    """Return the local user's sessions that use background processes: id -> False if the process that had the session open was
-    killed. Raises StoreFailed.
+def _owner(principal: str) -> str:
+    return f"{_OWNER}:{principal}" if principal else _OWNER
+
+
+async def sessions_with_processes(store: Store, principal: str = "", *, elsewhere: bool = False) -> Mapping[str, bool]:
+    """Return a principal's sessions that use background processes: id -> False if the process that had the session open was
+    killed. ``elsewhere``: without the sessions of this process. Raises StoreFailed.
     """
-    return {session_id: not is_dead(str(owner)) for session_id, owner in (await stored(store, SESSIONS)).items()}
+    found = (await stored(store, SESSIONS, principal)).items()
+    return {session_id: not is_dead(owner) for session_id, owner in found if not (elsewhere and is_ours(owner))}
 
 
 async def ask(store: Store, requests: Mapping[str, Json], within: float) -> Mapping[str, Json]:

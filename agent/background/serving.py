@@ -23,22 +23,22 @@ _log = logging.getLogger(__name__)
 
 
 class ProcessServer:
-    """Serves the processes of one session of the local user, from their first use to the end of the session.
+    """Serves the processes of one session, from their first use to the end of the session.
 
-    Other principals' sessions are not served. The work is done in threads, because the session's event loop may be idle.
+    Of other principals' sessions only the number of processes is served. The work is done in threads, because the session's
+    event loop may be idle.
     """
 
     def __init__(self, scope: CallScope, store: Store) -> None:
         self._scope, self._store = scope, store
-        self._owner = ""
+        self._owner = self._principal = ""
         self._forget: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._is_over = False
 
     def begin(self, table: ProcessTable) -> None:
         """Record that this process has the session's background processes, and serve them. Never waits."""
-        if table.principal:
-            return
+        self._principal, table.elsewhere = table.principal, self._elsewhere
         self._owner, mine = new_owner(), topic_of(self._scope.identity.session_id)
         self._start(self._enter)
         self._forget = self._store.signals.listen(lambda topic: self._start(self._serve) if topic == mine else None)
@@ -77,12 +77,14 @@ class ProcessServer:
                 _log.exception("a request about background processes failed")
 
     async def _enter(self) -> None:
-        await add(self._store, SESSIONS, {self._scope.identity.session_id: self._owner})
+        await add(self._store, SESSIONS, {self._scope.identity.session_id: self._owner}, self._principal)
 
     async def _leave(self) -> None:
         session_id = self._scope.identity.session_id
-        if (await stored(self._store, SESSIONS)).get(session_id) == self._owner:  # else another process has the session now
-            await drop(self._store, SESSIONS, [session_id])
+        if (await stored(self._store, SESSIONS, self._principal)).get(
+            session_id
+        ) == self._owner:  # else another process has the session now
+            await drop(self._store, SESSIONS, [session_id], self._principal)
 
     async def _serve(self) -> None:
         session_id = self._scope.identity.session_id
@@ -96,6 +98,11 @@ class ProcessServer:
         from agent.background.viewing import end_in, log_of, processes_in
 
         try:
+            if request["action"] == "count":
+                await self._scope.processes.look()
+                return {"running": len(self._scope.processes.names)}
+            if self._principal:
+                return {"error": "this session belongs to another principal"}
             if request["action"] == "log":
                 return await log_of(self._scope, request["name"], lines=request["lines"], begin=request["begin"])
             if request["action"] == "end":
@@ -103,3 +110,8 @@ class ProcessServer:
             return {"processes": await processes_in(self._scope)}
         except ToolcribError as error:
             return {"error": self._scope.redact(str(error))}
+
+    async def _elsewhere(self, room: int) -> int:
+        from agent.background.counting import running_elsewhere
+
+        return await running_elsewhere(self._store, self._principal, room)

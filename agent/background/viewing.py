@@ -10,7 +10,7 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.types import Json
 from tools.dispatch.scope import CallScope
 from tools.output_text import readable
-from tools.processes.process import Process
+from tools.processes.process import LEFT, Process
 from tools.processes.records import PROCESSES, recorded
 from tools.processes.table import ProcessTable
 
@@ -35,7 +35,7 @@ async def obey(scope: CallScope, text: str, *, lines: int) -> str | list[dict[st
     found = await processes_in(scope)
     if action != "stop":
         return found or _NONE
-    names = [one["name"] for one in found if one["state"] == "running"] if name == "all" else [name]
+    names = [one["name"] for one in found if one["state"] in ("running", LEFT)] if name == "all" else [name]
     await end_in(scope, names)
     return f"Ended: {', '.join(names)}" if names else "No background process is running."
 
@@ -48,12 +48,12 @@ async def processes_in(scope: CallScope) -> list[dict[str, Json]]:
 
 
 async def _about(table: ProcessTable, one: Process, scope: CallScope) -> dict[str, Json]:
-    use = await table.use(one.name) if one.runs else None
+    one, use = await table.in_use(one)
     return {
         "name": one.name,
         "state": one.state,
         "exit_code": one.exit_code,
-        "pid": one.pid,
+        await table.pid_key(): one.pid,
         "ports": list(await table.ports_of(use.pids)) if use is not None else [],
         "cpu_seconds": None if use is None else round(use.seconds, 2),
         "memory_mb": None if use is None else round(use.bytes / (1 << 20), 1),

@@ -18,7 +18,7 @@ def process_cells(one: Mapping[str, Json], now: float) -> tuple[str, ...]:
     cpu, memory = one.get("cpu_seconds"), one.get("memory_mb")
     return (
         str(one["name"]),
-        str(one["state"] if one.get("exit_code") is None else f"exit code {one['exit_code']}"),
+        f"exit code {one['exit_code']}" if one["state"] == "exited" else str(one["state"]),
         "-" if one["at"] is None else ago(float(one["at"]), now),
         ", ".join(map(str, one.get("ports") or ())) or "-",
         "-" if cpu is None else f"{cpu:.1f} s",

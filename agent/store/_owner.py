@@ -20,24 +20,21 @@ def new_owner() -> str:
 
 @functools.cache
 def _this_process(pid: int) -> str:
-    return f"{pid}:{alive.started(pid) or ''}:{alive.boot()}:{_namespace()}"
+    return f"{pid}:{alive.started(pid) or ''}:{alive.boot()}:{alive.namespace()}"
+
+
+def is_ours(owner: str) -> bool:
+    """Return whether ``new_owner`` named this process."""
+    return owner.rpartition(":")[0] == _this_process(os.getpid())
 
 
 def is_dead(owner: str) -> bool:
     """Return whether the process that ``new_owner`` named is known to have ended; False for another boot or namespace."""
     number, start, boot, namespace, _ = (*owner.split(":", 4), *[""] * 5)[:5]
-    if not number.isdecimal() or not start or not boot or boot != alive.boot() or not namespace or namespace != _namespace():
+    if not number.isdecimal() or not start or not boot or boot != alive.boot() or not namespace or namespace != alive.namespace():
         return False
     now = alive.started(int(number))
     if now is not None:
         return now != start
     # no start time: it has ended and was not waited for, or /proc hides it from us
     return Path(f"/proc/{number}/stat").exists() or not alive.exists(int(number))
-
-
-def _namespace() -> str:
-    """Return the namespace of our process numbers; "" if unknown."""
-    try:
-        return "".join(filter(str.isdecimal, str(Path("/proc/self/ns/pid").readlink())))
-    except OSError:
-        return ""

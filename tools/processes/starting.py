@@ -46,7 +46,7 @@ async def start(args: Mapping[str, Any], ctx: ToolCallContext, judged: RunsComma
             table.hold(name, entered.pop_all())
     except EnvironmentFailed as error:
         raise ExecutionFailed(str(error)) from error
-    data = {"process": name, "pid": process.pid, "where": table.environment.identity}
+    data = {"process": name, await table.pid_key(): process.pid, "where": table.environment.identity}
     result = ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": f"started {name} in the background"})
     return ToolOutput(result, [started(process, judged.command, judged.cwd)])
 
@@ -54,12 +54,17 @@ async def start(args: Mapping[str, Any], ctx: ToolCallContext, judged: RunsComma
 async def _require_room(table: ProcessTable, ctx: ToolCallContext) -> None:
     """Raise ExecutionFailed if the session's principal has too many background processes."""
     most = int(cast(int, ctx.settings.get("terminal.processes", MOST)))
-    if running_of(table.principal) < most:
-        return
-    await table.look()
     if running_of(table.principal) >= most:
+        await table.look()
+    room = most - running_of(table.principal)
+    if room <= 0:
         raise ExecutionFailed(
             f"{most} background processes run already (terminal.processes): end one with the tool process, action signal"
+        )
+    if table.elsewhere is not None and (others := await table.elsewhere(room)) >= room:
+        raise ExecutionFailed(
+            f"{most} background processes run already (terminal.processes), {others} of them in sessions of other toolcrib"
+            " processes: end one, or ask the user to: toolcrib ps"
         )
 
 

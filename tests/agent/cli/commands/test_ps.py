@@ -31,12 +31,17 @@ import asyncio, sys, time
 from agent.api import assemble
 from agent.config import load_config
 from agent.desk.request import SessionRequest
+platform, user = sys.argv[1:] or ("cli", "")
 with assemble(config=load_config()) as crib:
-    session = asyncio.run(crib.desk.open(SessionRequest()))
+    session = asyncio.run(crib.desk.open(SessionRequest(platform=platform, user=user, enabled=["terminal"])))
     for name in ("one", "two"):
         done = session.call("terminal", {"command": f"echo {name}; sleep 600", "background": True, "name": name})
     print(session.id, done.result.status, flush=True)
-    time.sleep(600)
+    if sys.stdin.readline():
+        session.call("process", {"action": "signal", "name": "one", "signal": "KILL"})
+        session.call("process", {"action": "wait", "name": "one"})
+        print("ended", flush=True)
+        sys.stdin.readline()
 """
 """A process that holds a session with two background processes, until it is killed."""
 
@@ -99,6 +104,29 @@ def test_they_are_listed_shown_and_ended_from_another_process(run: Any, session:
     assert run("ps", "kill", "--all", "--yes").out == "no background process is running\n"
     session.close_sync()
     assert listed(run) == {}
+
+
+def test_what_a_process_left_running_is_shown_and_ended(run: Any, session: Session) -> None:
+    """003-30"""
+    start(session, "daemon", "setsid sleep 600 >/dev/null 2>&1 & exit 0")
+    while (found := listed(run)["daemon"])["state"] == "running":
+        pass
+    assert (found["state"], found["exit_code"]) == ("left children", 0)
+    assert re.search(r"  daemon +left children ", run("ps").out)
+    for action in ({"action": "list"}, {"action": "poll", "name": "daemon"}):
+        data = session.call("process", action).result.data
+        (row,) = data.get("processes", [data])
+        assert row["state"] == "left children"
+    assert run("ps", "kill", "daemon", "--yes").code == 0
+    assert re.search(r"  daemon +exit code 0 ", run("ps").out)
+
+
+@pytest.mark.parametrize(("mode", "key"), [("none", "pid"), ("workspace", "pid_inside")], indirect=["mode"])
+def test_a_number_in_a_sandbox_is_named_as_such(run: Any, session: Session, key: str) -> None:
+    start(session, "one", "exec sleep 600")
+    (row,) = session.call("process", {"action": "list"}).result.data["processes"]
+    assert row[key] == listed(run)["one"][key]
+    assert f"\n{key + ':':<13}{row[key]}\n" in run("ps", "show", "one").out
 
 
 def test_a_log_is_followed_to_its_end(run: Any, session: Session, tmp_path: Path) -> None:
@@ -166,7 +194,9 @@ def test_processes_of_other_principals_are_never_shown(run: Any, crib: Crib, ses
 @pytest.fixture
 def killed(crib: Crib, tmp_path: Path) -> Iterator[str]:
     """The session of a killed toolcrib, with the processes ``one`` and ``two``."""
-    holder = subprocess.Popen([sys.executable, "-c", HOLD], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD], cwd=tmp_path, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+    )
     assert holder.stdout is not None
     session_id, status = holder.stdout.readline().split()
     assert status == "success"
@@ -180,6 +210,32 @@ def killed(crib: Crib, tmp_path: Path) -> Iterator[str]:
 def in_a_process_of_its_own(*args: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", *args]
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize(("platform", "user"), [("cli", ""), ("telegram", "eve")])
+def test_processes_of_other_toolcribs_count(plain: Callable[[str], Path], tmp_path: Path, platform: str, user: str) -> None:
+    """003-30"""
+    plain("terminal: {processes: 3}\n")
+    line = [sys.executable, "-c", HOLD, platform, user]
+    with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        assert holder.stdout.readline().split()[1:] == ["success"]
+        with assemble(config=load_config(), project_dir=tmp_path) as crib:
+            mine = asyncio.run(crib.desk.open(SessionRequest(platform=platform, user=user, enabled=["terminal"])))
+
+            def start(name: str) -> str:
+                args = {"command": "sleep 600", "background": True, "name": name}
+                return str(mine.call("terminal", args).result.message or "started")
+
+            assert start("third") == "started"
+            said = start("fourth")
+            assert "3 background processes run already (terminal.processes), 2 of them in sessions of other toolcrib" in said
+            holder.stdin.write("\n")  # one of them ends; its record stays
+            holder.stdin.flush()
+            assert holder.stdout.readline() == "ended\n"
+            assert start("fourth") == "started"
+            assert "run already" in start("fifth")
 
 
 @pytest.mark.xdist_group("leftovers")

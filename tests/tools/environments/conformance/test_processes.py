@@ -19,6 +19,7 @@ from tests.tools.environments.conformance.conftest import DOCUMENTED
 from toolcrib import Environment, ExecRequest
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ExecutionFailed, NotFound
+from tools import alive
 from tools.environments.rows import ROWS
 from tools.processes.process import Process
 from tools.processes.table import ProcessTable
@@ -330,5 +331,30 @@ def test_a_changed_record_reaches_no_other_process(env, tables, folder) -> None:
             await table.close_input("one")
             await table.end("one")
             assert (await table.one("other")).runs
+
+    asyncio.run(go())
+
+
+def test_a_number_is_called_this_machines_only_if_it_is(env, tables, folder) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            process = await table.start("one", "exec sleep 300", str(folder))
+            is_ours = alive.started(process.pid) == str(process.start)
+            assert await table.pid_key() == ("pid" if is_ours else "pid_inside")
+
+    asyncio.run(go())
+
+
+def test_what_a_process_left_running_shows_until_it_ends(env, tables, folder) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            await table.start("one", "setsid sleep 300 >/dev/null 2>&1 & exit 0", str(folder))
+            one, use = await table.in_use(await until(table, "one", lambda one: not one.runs))
+            assert (one.state, one.exit_code) == ("left children", 0)
+            assert use is not None
+            assert len(use.pids) == 1
+            await table.end("one")
+            one, use = await table.in_use(await table.one("one"))
+            assert (one.state, use) == ("exited", None)
 
     asyncio.run(go())
