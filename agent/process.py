@@ -90,7 +90,7 @@ class Crib:
         self._loaded = self._load_plugins(config) if config.plugins.enabled else []
         self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text), self.sources)
         self._sessions: weakref.WeakKeyDictionary[Session, None] = weakref.WeakKeyDictionary()
-        """Sessions in the order in which they were opened."""
+        """Sessions of this process, oldest first."""
         self._holds_clients = False
         self.desk = FrontDesk(
             store, lambda request: self._workspace_of(request).open_by(request), lambda: self.config.gateway.approvers

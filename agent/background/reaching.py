@@ -66,7 +66,7 @@ async def forget(store: Store, session_ids: Collection[str]) -> None:
 
 
 def _has_remains(crib: Crib, info: SessionInfo) -> bool:
-    """Return whether processes or logs of a session may be left. Only remains on this machine are looked for."""
+    """Return whether processes or logs of a session may be left. On other backends there may be some."""
     if not row_of(info.place.get("target", "")).runs_here:
         return True
     name = folder_name(f"{info.id} {crib.config.store_name}")

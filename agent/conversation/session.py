@@ -270,7 +270,7 @@ class Session(SessionCore):
             self.is_open = False
 
     async def leave(self) -> None:
-        """Stop using the session, in which nothing runs, as if this process had been killed: its background processes stay."""
+        """Stop using an idle session as if this process had been killed: its background processes stay."""
         self.is_open = False
         if self.process_server is not None:
             await self.process_server.leave()

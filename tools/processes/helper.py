@@ -97,7 +97,7 @@ class Helper:
 
 
 async def _read(process: BackgroundProcess, said: bytearray, wrong: bytearray, *, within: float | None = None) -> bytes:
-    """Add the next output to what the helper printed, and return it; b"" after ``within`` seconds. Raises BrokenPipeError."""
+    """Add the next output to ``said`` or ``wrong``, and return it; b"" after ``within`` seconds. Raises BrokenPipeError."""
     chunk = await process.read(within=within)
     if chunk is None:
         raise BrokenPipeError("the helper has ended")
