@@ -14,7 +14,7 @@ import pytest
 import tools.file_tools
 import tools.terminal_tool  # noqa: F401 - both register tools
 from agent.store.sqlite import SqliteStore
-from toolcrib import Answer, ExecutedCall, RunIdentity, ToolCall, ToolRegistry
+from toolcrib import Answer, ExecutedCall, RunIdentity, RunsCommand, ToolCall, ToolRegistry, UsesProcess, WritesInput
 from toolcrib.testing import FakeEnvironment
 from tools.approval.gate import APPROVAL, ApprovalGate
 from tools.dispatch.hooks import new_manager
@@ -26,6 +26,17 @@ from tools.registry import registry as known
 HOME = "/home/dev"
 PROJECT = f"{HOME}/project"
 OWN = (f"{HOME}/.config/toolcrib", f"{HOME}/.local/state/toolcrib")
+
+
+FILES = {
+    f"{PROJECT}/x.sh": b"echo hello\n",
+    f"{PROJECT}/long.sh": b"#!/bin/bash\nsleep 60\necho done\n",
+    f"{PROJECT}/waits.sh": b"#!/bin/sh\nnpm test\nsh x.sh\n",
+    f"{PROJECT}/shell.sh": b"#!/bin/sh\necho ready\nexec bash\n",
+    f"{PROJECT}/app.py": b"import time\ntime.sleep(60)\n",
+    f"{PROJECT}/evil": b"rm -rf ~\n",
+    f"{PROJECT}/package.json": b'{"scripts": {"dev": "vite", "test": "jest"}}\n',
+}
 
 
 class Floor:
@@ -104,6 +115,61 @@ class Floor:
         return [request.command for request in self.environment.executed]
 
 
+class Bench(Floor):
+    """A session with processes: ``start`` and ``feed`` declare the effects that ``terminal`` and ``process`` have."""
+
+    def __init__(self, file: Path, environment: Any = None) -> None:
+        super().__init__(file, environment or FakeEnvironment(dict(FILES), commands=lambda request: (0, b""), cwd=PROJECT))
+        self.command, self.name = "", "job"
+        self.before: str | None = ""
+        self.text = ""
+        put = self.dispatcher.registry.register
+        shown = {"description": "x", "parameters": {"type": "object"}}
+        put("start", "x", shown, lambda args: "{}", kind="execute", effects=self._starts)
+        put("feed", "x", shown, lambda args: "{}", kind="execute", effects=self._feeds)
+        put("look", "x", shown, lambda args: "{}", kind="execute", effects=lambda args, ctx: [UsesProcess("job", args["does"])])
+
+    def _starts(self, args: Any, ctx: Any) -> list[Any]:
+        return [RunsCommand(args["command"], PROJECT, background=True, open_input=args["open"])]
+
+    def _feeds(self, args: Any, ctx: Any) -> list[Any]:
+        return [WritesInput(self.name, args["text"], self.command, PROJECT, before=self.before)]
+
+    def start(self, command: str, *, opened: bool = False) -> str | set[str]:
+        self.command, self.before = command, ""
+        return self.call("start", {"command": command, "open": opened})
+
+    def feed(self, text: str) -> str | set[str]:
+        self.text = text
+        found = self.call("feed", {"text": text})
+        if found == "ran":
+            self._wrote()
+        return found
+
+    def allow(self) -> bool:
+        """Answer the request of the last step with yes."""
+        assert self.last is not None
+        ran = self.answer().result.is_success
+        if self.last.call.name == "feed":
+            self._wrote()
+        return ran
+
+    def _wrote(self) -> None:
+        self.before = None if self.before is None else self.before + self.text
+
+    def step(self, step: str) -> str | set[str]:
+        """Do one step of a row: ``OPEN command``, ``BACK command``, ``DO command``, ``PUT path``, or a line of input."""
+        kind, _, rest = step.partition(" ")
+        match kind:
+            case "OPEN" | "BACK":
+                return self.start(rest, opened=kind == "OPEN")
+            case "DO":
+                return self.do(rest)
+            case "PUT":
+                return self.call("write_file", {"path": f"{PROJECT}/{rest}", "content": "rm -rf ~\n"})
+        return self.feed(f"{step}\n")
+
+
 @pytest.fixture
 def floors(tmp_path: Path) -> Iterator[Callable[..., Floor]]:
     made: list[Floor] = []
@@ -120,3 +186,10 @@ def floors(tmp_path: Path) -> Iterator[Callable[..., Floor]]:
 @pytest.fixture
 def floor(floors: Callable[..., Floor]) -> Floor:
     return floors()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path / "store.db")
+    yield made
+    asyncio.run(made.close())
