@@ -75,12 +75,17 @@ def _copy(it: Walker, state: State, argv: Values) -> None:
         return
     sources, target = (given, into[0]) if into else (given[:-1], given[-1])
     kind = _kind_of(argv[0].text, words)
+    exact = any(map(_EXACT.fullmatch, words))
     for source in sources:
         if kind == "move":
             it.found.gone.update(dict.fromkeys(filestate.absolute(it, state, source.text)))
         last = source.text.rstrip("/").rpartition("/")[2]
         below = f"{target.text.rstrip('/')}/{last}"
-        paths = (below,) if into or target.text.endswith("/") or _is_folder(it, state, target.text) else (target.text, below)
+        paths = (
+            (below,)
+            if into or target.text.endswith("/") or (not exact and _is_folder(it, state, target.text))
+            else (target.text, below)
+        )
         if last[:1] == "." and (source.pattern or last == "."):  # all of its files, including hidden ones
             it.found.unsure.update(dict.fromkeys(filestate.absolute(it, state, target.text)))
         sure = all(_SURE.fullmatch(word) for word in words if word[:1] == "-")
@@ -103,6 +108,8 @@ def _from_to(it: Walker, state: State, source: str, target: str) -> Iterator[tup
         yield from ((name, places) for name in found)
 
 
+_EXACT = Regex(r"-[a-zA-Z]*[nT].*|--no-(?:t|d).*")
+"""Options that let ln, cp and mv replace the target itself, even if it is a folder or leads to one."""
 _SURE = Regex(
     r"-(?:[abdflpRrsTvDHLPZ]*(?:[mogSt].*)?|-(?:archive|force|recursive|verbose|preserve|symbolic|relative|mode|owner|group"
     r"|target-directory|no-target-directory|no-dereference|dereference|symbolic-link|link|backup|parents)(?:=.*)?)"

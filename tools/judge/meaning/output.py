@@ -137,7 +137,7 @@ def _paths(name: str, argv: Values, operands: list[Value]) -> list[Value]:
     if name == "openssl":
         return [argv[at + 1] for at, value in enumerate(argv[:-1]) if value.text == "-in"]
     if name in ("head", "tail", "cut", "sort", "xxd", "od", "fold", "base64"):
-        valued = {"-n", "-c", "-d", "-f", "-k", "-t", "-w", "-s", "-l", "-N", "-j", "-b", "-A"}
+        valued = {"-n", "-c", "-d", "-k", "-t", "-w", "-s", "-l", "-N", "-j", "-b", "-A", "-f" if name == "cut" else ""}
         return [one for at, one in enumerate(argv[1:]) if one in operands and (at == 0 or options[at - 1] not in valued
                 or (name in ("base64",) and options[at - 1] == "-d"))]  # fmt: skip
     return operands
