@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from tools.judge.meaning import conditions, expand, failed_expansions, filestate, patterns
 from tools.judge.meaning.act import Act
@@ -21,6 +22,7 @@ _FEW_WITHIN = 2
 """Limit of iterations in a nested loop. It is lower, because the iterations of nested loops multiply."""
 _MAX_SAME_CALL = 8
 _WIDEN_CALL = 3
+_Condition: TypeAlias = Script | Word | None  # None is the read of a ``select``
 
 
 def branches(it: Walker, command: If, state: State) -> list[State]:
@@ -128,7 +130,6 @@ def each(it: Walker, command: For, state: State) -> list[State]:
         return it.merge(done + _chosen(it, command, values, state))
     states = [state]
     state.status = state.status if values else 0
-    extra = values[_MAX_ROUNDS:]
     for at, value in enumerate(values[:_MAX_ROUNDS]):
         skipped = [one.copy() for one in states] if not value.known else []
         for one in skipped if not at else ():
@@ -141,7 +142,7 @@ def each(it: Walker, command: For, state: State) -> list[State]:
         states = it.merge(states + skipped) if skipped else states
         if not states:
             break
-    if extra and states:
+    if states and (extra := values[_MAX_ROUNDS:]):
         filestate.lost(it, joined(extra, "\n"))
         states, ended = _widened(it, [command.name], tainted(any_of(extra), Taint.FOUND), command.body, states)
         done += ended
@@ -149,18 +150,17 @@ def each(it: Walker, command: For, state: State) -> list[State]:
 
 
 def _chosen(it: Walker, command: For, values: list[Value], state: State) -> list[State]:
-    """Run a ``select``: in each iteration any of the words may be chosen, or none."""
-    going: list[State] = []
-    done = [state]
+    """Run a ``select``: each iteration reads a line, and any of the words may be chosen, or none."""
+    going, done = list[State](), [state]
     for value in [*values[:_MAX_ROUNDS], EMPTY]:
         one = state.copy()
-        it.assign_name(one, "REPLY", unknown())
         it.assign_name(one, command.name, value)
-        after, ended = _round(it, command.body, [one])
-        going += after
-        done += ended
-    states, ended = _widened(it, [command.name, "REPLY"], unknown(joined(values).taint), command.body, it.merge(going))
-    return done + ended + states
+        after, ended = _round(it, command.body, _tested(it, None, one))
+        going, done = going + after, done + ended
+    for one in it.merge(going):
+        it.assign_name(one, command.name, unknown(joined(values).taint))
+        done += _while(it, None, command.body, None, one, until=False)
+    return done
 
 
 def _looped(value: Value) -> Value:
@@ -256,7 +256,7 @@ def counted(it: Walker, command: ArithmeticFor, state: State) -> list[State]:
     return _while(it, command.parts[1], command.body, command.parts[2], state, until=False) + failed
 
 
-def _while(it: Walker, condition: Script | Word, body: Script, step: Word | None, state: State, *, until: bool) -> list[State]:
+def _while(it: Walker, condition: _Condition, body: Script, step: Word | None, state: State, *, until: bool) -> list[State]:
     states = [state]
     done: list[State] = []
     seen: list[State] = []
@@ -312,9 +312,7 @@ def _piles_up(acts: list[Act]) -> bool:
     return grows or {"mkdir", "cd"} <= here or any(act.background and act.argv for act in acts)
 
 
-def _going(
-    it: Walker, condition: Script | Word, states: list[State], done: list[State], *, until: bool, first: bool
-) -> list[State]:
+def _going(it: Walker, condition: _Condition, states: list[State], done: list[State], *, until: bool, first: bool) -> list[State]:
     """Return the states that enter another iteration. Others are added to ``done``, with the previous iteration's status."""
     going: list[State] = []
     for one in states:
@@ -334,10 +332,12 @@ def _going(
     return going
 
 
-def _tested(it: Walker, condition: Script | Word, state: State) -> list[State]:
-    if isinstance(condition, Script):
+def _tested(it: Walker, condition: _Condition, state: State) -> list[State]:
+    if not isinstance(condition, Word):
         with it.inside() as inner:
             inner.rounds += 1
+            if condition is None:
+                return it.dispatch(state, [Value("read")], (), functions=False)
             return it.script(condition, state)
     number, failed = conditions.calculated(it, state, condition) if it.context.source(condition).strip() else (1, [])
     state.status = None if number is None else int(number == 0)
