@@ -33,8 +33,8 @@ class Origins:
     all_written: bool = False
     made: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Variables of the session's shell that hold the output of ``mktemp -d``: see Judgement."""
-    read_by_jobs: set[str] = field(default_factory=set)
-    """Scripts that background processes may read while they run."""
+    of_jobs: dict[str, Taint] = field(default_factory=dict)
+    """Marks of the files that background processes may read or open while they run."""
 
     @property
     def others(self) -> Taint:
@@ -135,8 +135,8 @@ class SessionFiles:
             _log.error("the origins of files could not be read, so the user is asked about every file: %s", error)
             return Origins(unknown=True)
         with self._lock:
-            read = {path for path, taint in taints.items() if taint & Taint.RUNNING}
-            return self._known.setdefault(session_id, self._bounded(Origins(taints, False, copies, False, made, read)))
+            used = {path: taint for path, taint in taints.items() if taint & (Taint.RUNNING | Taint.USED)}
+            return self._known.setdefault(session_id, self._bounded(Origins(taints, False, copies, False, made, used)))
 
     async def remember(
         self,
@@ -168,7 +168,8 @@ class SessionFiles:
                 known = self._known[session_id] = Origins()
             for path, taint in taints.items():
                 known.taints[path] = known.taints.get(path, Taint.NONE) | taint
-                known.read_by_jobs |= {path} if taint & Taint.RUNNING else set()
+                if known.taints[path] & (Taint.RUNNING | Taint.USED):
+                    known.of_jobs[path] = known.taints[path]
             known.copies.update(copies)
             known.made = known.made if made is None else made
             self._bounded(known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from toolcrib.contract.context import ToolCallContext
@@ -27,6 +27,7 @@ MAX_BYTES = 200_000
 ROUNDS = 16
 """Maximum nesting of scripts that run scripts: a script is known only after the script that runs it was read and judged."""
 
+NO_JOBS: Mapping[str, Taint] = MappingProxyType({})
 _NOTHING_MADE: Mapping[str, tuple[str, str]] = MappingProxyType({})
 _UNREADABLE = Seen("unreadable")
 _OWN = Taint.WRITTEN | Taint.REMOTE | Taint.DECODED
@@ -39,7 +40,7 @@ class GatheredFiles:
     After each ``gather`` the judgement is repeated, until nothing is wanted. ``taints``: origins that earlier commands of the
     session left, by path; ``copies``: the original of each program that they copied, by the copy's path; ``others``: possible
     origins of any file, if not all are known. ``workspace``: the session's folder, "" for none. ``made``: see Judgement.
-    ``read_by_jobs``: scripts that the session's background processes may read while they run.
+    ``of_jobs``: marks of the files that the session's background processes may read or open while they run.
     """
 
     def __init__(
@@ -50,10 +51,10 @@ class GatheredFiles:
         others: Taint = Taint.NONE,
         workspace: str = "",
         made: Mapping[str, tuple[str, str]] = _NOTHING_MADE,
-        read_by_jobs: Collection[str] = (),
+        of_jobs: Mapping[str, Taint] = NO_JOBS,
     ) -> None:
         self._made = made
-        self._read_by_jobs = read_by_jobs
+        self._of_jobs = of_jobs
         self._jobs_ended = False
         self.met_jobs = False
         self._inside = (*((workspace,) if workspace else ()), *TEMPORARY)
@@ -71,8 +72,8 @@ class GatheredFiles:
     @classmethod
     def of(cls, origins: Origins, workspace: str) -> GatheredFiles:
         """Return a Snapshot for one judgement in a session with these origins."""
-        made, jobs = origins.made, origins.read_by_jobs
-        return cls(origins.taints, origins.copies, others=origins.others, workspace=workspace, made=made, read_by_jobs=jobs)
+        made, jobs = origins.made, origins.of_jobs
+        return cls(origins.taints, origins.copies, others=origins.others, workspace=workspace, made=made, of_jobs=jobs)
 
     def inspect_path(self, path: str) -> Seen:
         seen = self._seen.get(path)
@@ -127,7 +128,7 @@ class GatheredFiles:
             at = path.rfind("/", 0, at)
         if found & OF_JOBS:
             self.met_jobs = True
-            found &= ~OF_JOBS if self._jobs_ended else found
+            found &= ~OF_JOBS if self._jobs_ended and not found & Taint.LEFT else found
         return found
 
     def own_below(self, folder: str) -> Sequence[str]:
@@ -139,10 +140,11 @@ class GatheredFiles:
         """Return whether the path, or anything above or below it, was moved there from outside the session's folders."""
         return any(taint & Taint.BROUGHT and (under(path, at) or under(at, path)) for at, taint in self._taints.items())
 
-    def read_by_jobs(self) -> Collection[str]:
-        """Return the scripts that a background process of the session may still read."""
-        self.met_jobs = self.met_jobs or bool(self._read_by_jobs)
-        return () if self._jobs_ended else self._read_by_jobs
+    def of_jobs(self) -> Mapping[str, Taint]:
+        """Return the marks of the files that a process of the session may still read or open."""
+        self.met_jobs = self.met_jobs or bool(self._of_jobs)
+        left = Taint.LEFT if self._jobs_ended else Taint.LEFT | Taint.RUNNING | Taint.USED
+        return {path: mark for path, mark in self._of_jobs.items() if mark & left}
 
     def copy_of(self, path: str) -> str:
         """Return the original path of a copied compiled program, or ""."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ def judge(
             judged.copies.update(examined.copies)
             judged.commands += examined.commands
             judged.looked_at += examined.looked_at
-            judged.findings += map(_rewritten, examined.rewrites)
+            judged.findings += itertools.starmap(_rewritten, examined.rewrites)
             if isinstance(effect, WritesInput):
                 continue
             judged.findings += [_host(host) for host in effect.hosts]
@@ -91,7 +92,7 @@ def judge(
 def _note_written(judged: Judgement, path: str, files: Snapshot | None) -> None:
     judged.files[path] = judged.files.get(path, Taint.NONE) | Taint.WRITTEN
     judged.copies[path] = ""
-    if files is not None and knows_jobs(files) and path in files.read_by_jobs():
+    if files is not None and knows_jobs(files) and files.of_jobs().get(path, Taint.NONE) & Taint.RUNNING:
         judged.findings.append(_rewritten(path))
 
 
@@ -112,9 +113,11 @@ def _command(effect: RunsCommand | WritesInput, setting: Setting, files: Snapsho
     return examine(effect.command, effect.cwd, effect.shell, files, setting, stdin=stdin, background=background)
 
 
-def _rewritten(path: str) -> Finding:
-    why = "changes a script that a background process may still run"
-    return Finding("process.script", "ask", why, visible(path), visible(path), (path,), effect="local")
+def _rewritten(path: str, mark: Taint = Taint.RUNNING) -> Finding:
+    key, why = "process.script", "changes a file whose text a process may still execute"
+    if mark & Taint.USED:
+        key, why = "process.path", "may put a link where a process still changes files"
+    return Finding(key, "ask", why, visible(path), visible(path), (path,), effect="local")
 
 
 def _file(entry: ToolEntry, effect: object, setting: Setting, files: Snapshot) -> list[Finding]:

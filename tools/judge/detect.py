@@ -44,8 +44,8 @@ class Examined:
     looked_at: Sequence[str] = ()
     made: Mapping[str, str] | None = None
     """Variables of the session's shell that hold the output of ``mktemp -d`` (see Meaning); None if they are unchanged."""
-    rewrites: Sequence[str] = ()
-    """Scripts that it may change and that a background process may still read."""
+    rewrites: Sequence[tuple[str, Taint]] = ()
+    """See Meaning."""
     acts: Sequence[Act] = ()
 
 

@@ -38,6 +38,8 @@ _WRITES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Effects of well-known programs that are not readers. They are shown to users and do not change the verdict."""
+CHANGERS = frozenset(_WRITES) - names("kill pkill killall")
+"""Well-known programs that change the files in their words."""
 
 _VERSIONS = names(
     "python python3 node npm npx pnpm yarn deno bun ruby perl php go cargo rustc rustup java javac gcc g++ clang make cmake ninja"

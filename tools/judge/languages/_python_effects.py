@@ -231,6 +231,8 @@ class PythonEffects:
                 self.opaque |= len(args) > 1  # its input is unknown
                 return self._do_program(args[:1], {"shell": True})
             case "evaluate":
+                if first.taint & Taint.FED:  # the text itself is read here
+                    self.tell.code("python", Value("", Taint.FED))
                 return self.evaluate(first)
             case "module":
                 return self.module(first.text) if known else self.hide()

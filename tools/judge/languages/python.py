@@ -208,7 +208,7 @@ class PythonReader(PythonEffects):
         if "." not in name and name not in sys.stdlib_module_names and name not in self.fixed:
             self.fixed[name] = Name(name)
             seen = self.tell.sink.inspect_path(path)
-            tree = parse(seen.text) if seen.text is not None and not seen.taint else None
+            tree = parse(seen.text) if seen.text is not None and not seen.taint & ~Taint.FED else None
             if tree is not None:
                 outer, self.names, self.path = (self.names, self.path), {"__file__": Value(path)}, path
                 self.run(tree)

@@ -145,5 +145,5 @@ class Meaning:
     made: Mapping[str, str] = field(default_factory=dict)
     """The output of ``mktemp -d`` in each variable that holds one, with a HOLE for the unknown part."""
     steps: int = 0
-    rewrites: Sequence[str] = ()
-    """Scripts that it may change and that a background process may still read."""
+    rewrites: Sequence[tuple[str, Taint]] = ()
+    """Files that it may change and that a process may still read (RUNNING), or that a link may replace (USED)."""

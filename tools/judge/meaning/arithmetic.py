@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 from toolcrib.contract.regex import Regex
-from tools.judge.meaning import variables
+from tools.judge.meaning import filestate, variables
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.value import Value, unknown
+from tools.judge.meaning.value import HOLE, Taint, Value, unknown
 from tools.judge.meaning.walk import Walker
 
 _TOKEN = Regex(
@@ -33,6 +33,7 @@ class _Unknown(Exception):
 
 def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | None:
     """Return the value of the arithmetic expression ``text``, None if unknown. Make its assignments, interpret its commands."""
+    filestate.executed(it, text)
     raw = text.text.strip()
     if raw.isdigit() and (raw[0] != "0" or raw == "0"):
         return int(raw) if len(raw) < 19 else None
@@ -42,6 +43,9 @@ def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | Non
         it.embedded(state, text)
         it.context.doubts.fail(state)
         return None
+    if HOLE in raw and text.taint & Taint.FOUND:
+        for lost in it.found.lists:  # it may be any part of them
+            it.embedded(state, Value(lost))
     if depth > 8 or len(raw) > _MAX_CHARS:
         _forget(it, state, raw)
         it.context.doubts.fail(state)
@@ -60,7 +64,9 @@ def _look_further(it: Walker, state: State, raw: str, depth: int) -> None:
     """Interpret the commands in values of all names in ``raw``: bash calculates the operands after an unknown one too."""
     names = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", raw, re.ASCII)) if depth < _FURTHER else {}
     for name in list(names)[:_MOST_NAMES]:
-        text = variables.scalar(it, state, name)
+        text, var = variables.scalar(it, state, name), variables.find(state, name)
+        for one in (text, *((var.items or {}).values() if var is not None else ())):
+            filestate.executed(it, one)
         if "[" in text.text and text.text.strip() != raw:
             evaluate(it, state, text, depth + 1)
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from toolcrib.contract.regex import Regex
 from tools.judge.budget import Budget
-from tools.judge.meaning import assigning, expand, mounts
+from tools.judge.meaning import assigning, expand, filestate, mounts, owned
 from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget
 from tools.judge.meaning.filestate import program_name, undotted
 from tools.judge.meaning.replay import Readings
@@ -152,6 +152,7 @@ class Base(Walker):
         return word if isinstance(word, Word) else None
 
     def embedded(self, state: State, value: Value) -> None:
+        filestate.executed(self, value)
         deep = self.context.depth >= self.limits.budget.depth
         if _COMMANDS_IN.search(value.text) and not deep and (word := self.word(value.text)) is not None:
             with self.inside() as inner:
@@ -204,6 +205,7 @@ class Base(Walker):
             given = (name, words, files, cwds, variables, state.stdin, context.fed, context.wrappers, context.place)
             noted = Act(*given, codes, context.language, context.background, context.taint, start, end)
             self.found.acts[key] = noted
+        owned.opened(self, state, noted)
         if noted.prints and not compound:
             noted.prints = False
         return noted

@@ -104,7 +104,9 @@ def _fill(it: Walker, state: State, folder: str, maker: str, taint: Taint = Tain
     state.files = journal.changed(state.files, folder, maker, taint)
     it.found.unsure[folder] = None
     made = Taint.WRITTEN if maker in _UNPACKERS else Taint.NONE
-    filestate.last(it, journal.inside(folder), made | (taint & Taint.PROGRAM) | filestate.changing(it))
+    filestate.last(it, journal.inside(folder), made | (taint & Taint.PROGRAM))
+    if it.now.background:  # what a command leaves running would stop every later script
+        filestate.in_use(it, journal.inside(folder), Taint.CHANGING)
 
 
 def roots(it: Walker, state: State, folder: str) -> list[str]:

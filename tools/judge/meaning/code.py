@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import filestate, interpreters, owned, replay, sources, tables, unknown_programs
 from tools.judge.meaning.act import Code, RedirectTarget
 from tools.judge.meaning.ending import finished
@@ -12,7 +13,7 @@ from tools.judge.meaning.logins import split_words
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import HOLE, OF_JOBS, Taint, Value, settled, unknown
-from tools.judge.meaning.walk import Walker
+from tools.judge.meaning.walk import DETACHED, Walker
 
 Values = Sequence[Value]
 Targets = Sequence[RedirectTarget]
@@ -20,6 +21,10 @@ Source = Literal["argument", "stdin", "file", "environment"]
 
 _VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _POSIX = frozenset({"sh", "dash", "ash"})
+_BY_LINES = frozenset({"vim", "sql", "mongo"})
+"""Languages whose programs read a script while they execute it, besides the shell."""
+_LEAVES = Regex(r"\b(?:Popen|fork|posix_spawn\w*|create_subprocess\w*|detached|Process\.spawn)\b")
+"""Names in other languages for starting a program without waiting for it."""
 _SPREADS = Taint.REMOTE | Taint.DECODED
 _CARRIED = _SPREADS | Taint.FOUND | Taint.SECRET
 """Taints of a text that its commands inherit."""
@@ -33,6 +38,7 @@ def _doubtful(text: Value, language: str, source: Source, path: str) -> list[Cod
 
 def here(it: Walker, state: State, text: Value, source: Source, argv: Values, targets: Targets, path: str = "") -> list[State]:
     """Run text in the current shell, as ``eval`` and ``source`` do."""
+    text = filestate.executed(it, text)
     it.act(state, argv, targets, code=_doubtful(text, "shell", source, path))
     if not text.text.replace(HOLE, "").strip():
         if text.text:
@@ -76,7 +82,10 @@ def shell_text(
     path: str = "",
 ) -> list[State]:
     """Run text in a new shell."""
+    text = filestate.executed(it, text, by_lines=source == "stdin")
+    slow = it.found.slow
     it.act(state, argv, targets, code=_doubtful(text, "shell", source, path))
+    it.found.slow = slow or (source == "stdin" and it.found.slow)  # its commands follow
     if not text.text.replace(HOLE, "").strip():
         if text.text and state.capture:
             state.emit(unknown(text.taint))
@@ -257,7 +266,6 @@ def interpreter(
             taint = text.taint if text is not None else Taint.NONE
             pieces.append(Code(spec.language, unknown(taint), "file", path.text, maker))
         elif text is not None:
-            owned.read_by_job(it, state, path.text)
             pieces.append(Code(spec.language, text, "file", path.text))
     for path in found.modules if len(state.cwds) == 1 else ():
         text = filestate.content(it, state, path)
@@ -295,6 +303,11 @@ def _read(it: Walker, state: State, name: str, argv: Values, targets: Targets, p
     codes: list[Code] = []
     sink = CodeSink(it, state, name)
     for piece in pieces:
+        if piece.source == "file":
+            owned.read_by_job(it, state, piece.path, by_lines=piece.language in _BY_LINES)
+    for piece in pieces:
+        by_lines = piece.source == "stdin" and piece.language in _BY_LINES
+        piece = piece._replace(text=filestate.executed(it, piece.text, by_lines=by_lines))
         if _understood(it, piece, args, sink):
             codes.append(piece)
         else:
@@ -313,6 +326,8 @@ def _understood(it: Walker, piece: Code, args: Values, sink: CodeSink) -> bool:
         inner.span = inner.span if inner.span is not None else it.span
         inner.taint |= piece.text.taint & _SPREADS
         inner.depth += 1
+        inner.outlasts = inner.outlasts or DETACHED * bool(_LEAVES.search(piece.text.text))
+        it.found.slow = it.found.slow or bool(inner.outlasts)  # the code may wait
         it.limits.step()
         it.limits.spend(len(piece.text.text))
         return replay.read(it.readings, piece, args, sink)
@@ -354,6 +369,7 @@ class CodeSink:
 
     def code(self, code: Code) -> None:
         it = self.it
+        code = code._replace(text=filestate.executed(it, code.text))
         if code.language == "shell":
             self.shell(code.text)
             return
@@ -380,4 +396,5 @@ class CodeSink:
             return Seen("unreadable", None, Taint.SECRET)
         it.found.read[names[0]] = None
         seen = it.snapshot.inspect_path(names[0])
-        return seen._replace(taint=seen.taint & ~(Taint.WRITTEN | OF_JOBS)) if seen.taint else seen
+        taint = seen.taint & ~(Taint.WRITTEN | OF_JOBS) | (filestate.fed(it, names[0]) if seen.kind != "missing" else Taint.NONE)
+        return seen._replace(taint=taint) if taint != seen.taint else seen

@@ -66,8 +66,12 @@ def _binary(it: Walker, state: State, left: Value, op: str, right: Value, *, mat
             same = None
         return None if same is None else same == (op != "!=")
     if op in _NUMBERS:
-        one = arithmetic.command(it, state, left) if matching or left.text.strip().lstrip("-").isdigit() else None
-        two = arithmetic.command(it, state, right) if matching or right.text.strip().lstrip("-").isdigit() else None
+        one, two = (
+            arithmetic.command(it, state, side if matching else Value(side.text))  # ``test`` calculates nothing
+            if matching or side.text.strip().lstrip("-").isdigit()
+            else None
+            for side in (left, right)
+        )
         if one is None or two is None:
             return None
         return {"-eq": one == two, "-ne": one != two, "-lt": one < two, "-le": one <= two, "-gt": one > two, "-ge": one >= two}[

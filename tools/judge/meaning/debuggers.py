@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from toolcrib.contract.regex import Regex
-from tools.judge.meaning import code, filestate
+from tools.judge.meaning import code, filestate, owned
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, names
 from tools.judge.meaning.walk import Walker
@@ -59,6 +59,7 @@ def _file(it: Walker, state: State, path: Value, left: list[int]) -> Iterator[In
         yield Inner(argv=[Value("python3"), path], own=True)
         return
     left[0] -= 1
+    owned.read_by_job(it, state, path.text, by_lines=True)
     text = filestate.content(it, state, path) if left[0] >= 0 else Value(HOLE, Taint.LOCAL)
     if text is None:
         return

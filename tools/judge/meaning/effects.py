@@ -160,7 +160,8 @@ def _placed(it: Walker, state: State, kind: str, source: Value, place: str, name
         filestate.last(it, name, Taint.BROUGHT)
     if it.context.background and kind != "copy":
         for path in (name, journal.inside(name)):
-            filestate.last(it, path, Taint.LATER | filestate.changing(it))
+            filestate.last(it, path, Taint.LATER)
+            filestate.in_use(it, path, Taint.CHANGING)
     if kind in ("link", "hard link"):
         soft = kind == "link" and not source.text.startswith(("/", "~"))
         there = posixpath.normpath(posixpath.join(posixpath.dirname(name), source.text)) if soft else place

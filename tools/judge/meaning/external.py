@@ -26,8 +26,8 @@ from tools.judge.meaning import (
 from tools.judge.meaning.act import Code, RedirectTarget
 from tools.judge.meaning.ending import finished
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.value import HOLE, Taint, Value, unglobbed, unknown
-from tools.judge.meaning.walk import Walker
+from tools.judge.meaning.value import HOLE, Taint, Value, names, unglobbed, unknown
+from tools.judge.meaning.walk import DETACHED, Walker
 from tools.judge.meaning.wrappers import Inner, inner
 from tools.judge.shell.tree import Simple
 
@@ -222,9 +222,10 @@ def _shadowed(it: Walker, state: State, argv: Values, targets: Targets) -> None:
 def _wrapped(it: Walker, state: State, name: str, argv: Values, targets: Targets, found: list[Inner]) -> list[State]:
     if it.too_deep("wrapped too deeply"):
         return [state]
-    special = name in tables.SPECIALS.rows
+    special, slow = name in tables.SPECIALS.rows, it.found.slow
     if targets or any(one.own for one in found) or (special and name not in ("xargs", "env", "parallel", "gxargs")):
         it.act(state, argv, targets)
+        it.found.slow = slow  # its commands follow
     effects.apply(it, state, name, argv)
     states = [state]
     for one in found:
@@ -232,6 +233,7 @@ def _wrapped(it: Walker, state: State, name: str, argv: Values, targets: Targets
         for current in states:
             after += _inner(it, current, name, one)
         states = it.merge(after)
+    it.found.slow = it.found.slow or bool(it.context.outlasts)
     for one_state in states:
         if special and name not in ("env", "xargs", "parallel") and one_state.capture:
             one_state.emit(output.of_program(it, one_state, name, argv))
@@ -242,6 +244,11 @@ def _wrapped(it: Walker, state: State, name: str, argv: Values, targets: Targets
 
 _RESETTING = frozenset({"sudo", "doas", "su", "pkexec", "runuser", "run0"})
 """Programs that run a command in a different environment from their own."""
+
+
+_REPEATS = names("watch find gfind fd fdfind xargs gxargs parallel")
+_DETACHES = names("setsid daemon daemonize start-stop-daemon systemd-run at batch tmux screen dtach abduco pueue tsp nq")
+"""Programs that may return while the command that they start still runs."""
 
 
 def _inner(it: Walker, state: State, name: str, one: Inner) -> list[State]:
@@ -268,6 +275,8 @@ def _inner(it: Walker, state: State, name: str, one: Inner) -> list[State]:
         inner.place = one.place or inner.place
         inner.fed = inner.fed or one.fed
         inner.later = inner.later or name in ("at", "batch")
+        inner.outlasts = DETACHED if name in _DETACHES else inner.outlasts
+        inner.loops += name in _REPEATS
         inner.mounts, inner.copied = mounted or inner.mounts, inner.copied or one.copied
         inner.depth += 1
         results = _text(it, state, one.text) if one.text is not None else child(it, state, one.argv)

@@ -13,7 +13,7 @@ from tools.judge.meaning import journal, mounts
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.state import follows_links, knows_origins
 from tools.judge.meaning.value import EMPTY, HOLE, OF_JOBS, Taint, Value, either, joined, names, tainted, unknown
-from tools.judge.meaning.walk import Walker
+from tools.judge.meaning.walk import WAITED, Walker
 
 _SECRET = Regex(
     r"/\.ssh/(?!known_hosts|config$|authorized_keys|environment|rc$)[^/]*(?<!\.pub)$|/\.env(?:\.(?!example|sample|template|dist)\w+)?$"
@@ -154,6 +154,11 @@ def comes_later(it: Walker, state: State, name: str) -> bool:
 
 
 def _one(it: Walker, state: State, name: str) -> Value | None:
+    found = _now(it, state, name)
+    return tainted(found, fed(it, name)) if found is not None and it.context.outlasts else found
+
+
+def _now(it: Walker, state: State, name: str) -> Value | None:
     if (it.context.background or it.context.later) and comes_later(it, state, name):
         return unknown(Taint.LOCAL)
     if state.files:
@@ -278,12 +283,46 @@ def put(it: Walker, state: State, name: str, entry: Value) -> None:
     state.write(name, entry)
     if entry.shown not in (journal.LINK, journal.DISK):
         it.found.copies[name] = ""
-    last(it, name, entry.taint | Taint.WRITTEN | changing(it))
+    last(it, name, entry.taint | Taint.WRITTEN)
+    in_use(it, name, Taint.CHANGING)
 
 
-def changing(it: Walker) -> Taint:
-    """Return the mark of the files that this command changes, if it is a background process."""
-    return Taint.CHANGING if it.now.background else Taint.NONE
+# -- files of processes that may outlast the call -------------------------------------------------------------------
+
+
+def in_use(it: Walker, name: str, mark: Taint) -> None:
+    """Mark a file that the code being walked uses, if the code may run after the call."""
+    if it.context.outlasts == WAITED and name[:1] == "/" and HOLE not in name:
+        it.found.jobs[name] = it.found.jobs.get(name, Taint.NONE) | mark | Taint.LEFT
+    elif it.context.outlasts:
+        last(it, name, mark if it.now.background else mark | Taint.LEFT)
+
+
+def is_late(it: Walker) -> bool:
+    """Return whether the code being walked may run after later calls."""
+    context = it.context
+    return bool(context.outlasts and (it.found.slow or context.loops or context.rounds))
+
+
+def fed(it: Walker, name: str) -> Taint:
+    """Return the taint of the text of a file, besides its origin. Record the file if the taint is FED."""
+    if not it.context.outlasts or name[:1] != "/":
+        return Taint.NONE
+    it.found.fed[name] = None
+    return Taint.FED
+
+
+def executed(it: Walker, text: Value, *, by_lines: bool = False) -> Value:
+    """Return a text that is executed without the taint FED. Mark the files that it may come from, if they are read late.
+
+    ``by_lines``: the program reads the text while it executes it.
+    """
+    if not text.taint & Taint.FED:
+        return text
+    for name in it.found.fed if by_lines or is_late(it) else ():
+        for one in (name, real(it, name)):
+            in_use(it, one, Taint.RUNNING)
+    return text._replace(taint=text.taint & ~Taint.FED)
 
 
 def last(it: Walker, name: str, taint: Taint) -> None:

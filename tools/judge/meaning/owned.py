@@ -16,7 +16,7 @@ from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.state import knows_origins
 from tools.judge.meaning.value import HOLE, Taint, Value, names
 from tools.judge.meaning.walk import Walker
-from tools.judge.readers import is_plain
+from tools.judge.readers import CHANGERS, is_plain
 
 OWN = Taint.WRITTEN | Taint.REMOTE | Taint.DECODED
 _MOST = 50
@@ -41,21 +41,46 @@ def read_by_job(it: Walker, state: State, path: str, *, by_lines: bool = False) 
     """Record that a background process reads this code after it was judged: ``by_lines``, as shells do, or once its earlier
     programs have ended.
     """
-    if it.now.background and (by_lines or any(map(_takes_time, it.found.acts.values()))):
+    if it.context.outlasts and (by_lines or filestate.is_late(it)):
         for name in filestate.absolute(it, state, path):
             for one in (name, filestate.real(it, name)):
-                filestate.last(it, one, Taint.RUNNING)
+                filestate.in_use(it, one, Taint.RUNNING)
 
 
-_QUICK = names("cd pushd popd echo printf export true : exit")
+_DATA = names("echo printf [ test true :")
+"""Builtins that only print or compare their words, if there is no option ``-v``."""
+_QUICK = _DATA | names(
+    "cd pushd popd export exit let declare local typeset readonly set shift unset source . eval exec trap shopt"
+)
 
 
-def _takes_time(act: Act) -> bool:
-    name = act.name
-    if not act.argv or name in _QUICK:
-        return False
-    waits = act.stdin is not None and act.stdin.taint & Taint.INPUT
-    return bool(waits) or name in filestate.DELAYS or not is_plain(name)
+_CHANGERS = CHANGERS | names("find gfind sed gsed git")
+
+
+def opened(it: Walker, state: State, act: Act) -> None:
+    """Mark the paths that an act opens late by their names, and the files that its words may come from."""
+    if not it.context.outlasts:
+        return
+    name, argv = act.name, act.argv
+    if filestate.is_late(it):
+        data = (is_plain(name) or name in _DATA) and not any(value.text[:2] == "-v" for value in argv)
+        outputs = [target.path for target in act.redirects if ">" in target.op]
+        for value in (*argv[: 1 if data else None], *outputs):
+            filestate.executed(it, value)
+        for value in (*(argv[1:] if name in _CHANGERS else ()), *outputs):
+            _opened(it, state, value.text.rpartition("=")[2])
+    if argv and name not in _QUICK:
+        waits = act.stdin is not None and act.stdin.taint & Taint.INPUT
+        it.found.slow = it.found.slow or bool(waits) or name in filestate.DELAYS or not is_plain(name)
+
+
+def _opened(it: Walker, state: State, path: str) -> None:
+    known, *rest = _SPECIAL.split(path, maxsplit=1)
+    if path[:1] in ("-", HOLE) or not path:
+        return
+    for name in filestate.absolute(it, state, (known.rpartition("/")[0] or ".") if rest else path):
+        for one in (name, filestate.real(it, name)):
+            filestate.in_use(it, one, Taint.USED)
 
 
 def _entry(it: Walker, state: State, name: str) -> Value | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from toolcrib.contract.regex import Regex
-from tools.judge.meaning import arithmetic, printing, transforms
+from tools.judge.meaning import arithmetic, filestate, printing, transforms
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, any_of, changed, joined, unknown
 from tools.judge.meaning.variables import (
@@ -141,6 +141,7 @@ def _indirect(it: Walker, state: State, part: Parameter, *, quoted: bool) -> Val
     if not isinstance(value, Value):
         it.context.doubts.fail(state)
         return unknown()
+    filestate.executed(it, value)
     name, bracket, index = value.text.partition("[")
     if not value.known or not (_NAME.fullmatch(name) or name.isdigit() or name in ("@", "*")):
         it.embedded(state, value)

@@ -13,7 +13,7 @@ from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.base import Base
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.value import EMPTY, HOLE, Value, any_of, either_of_each, unknown
-from tools.judge.meaning.walk import Doubts
+from tools.judge.meaning.walk import DETACHED, WAITED, Doubts
 from tools.judge.shell.tree import (
     AndOr,
     ArithmeticCommand,
@@ -116,6 +116,7 @@ class Interpreter(Base):
         child = state.copy()
         child.out, child.capture = None, False
         with self.inside() as inner:
+            inner.outlasts = DETACHED if inner.outlasts or inner.spawned or inner.depth else WAITED
             inner.spawned += 1
             inner.background = True
             results = self.command(item.command, child)
@@ -247,7 +248,7 @@ class Interpreter(Base):
         if part.direction == ">":
             child.stdin = state.stdin if state.stdin is not None else unknown()
         with self.inside() as inner:
-            inner.doubts = Doubts()
+            inner.doubts, inner.outlasts = Doubts(), DETACHED
             ends = self.nested(part.body, child)
         descriptors.read_elsewhere(state, ends, stdin=False)
         path = f"/dev/fd/{self.limits.processes}"
@@ -275,7 +276,7 @@ class Interpreter(Base):
         child = state.copy()
         child.stdin, child.out, child.capture = unknown(), None, False
         with self.inside() as inner:
-            inner.background = True
+            inner.background, inner.outlasts = True, DETACHED
             self.command(command.body, child)
         state.put(command.name or "COPROC", Var(None, {"0": unknown(), "1": unknown()}))
         state.status = 0

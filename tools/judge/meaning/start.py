@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Container
+from collections.abc import Container, Iterator, Mapping
 
 from tools.judge.budget import Budget
+from tools.judge.folders import under
 from tools.judge.meaning import journal, traps
 from tools.judge.meaning.act import Fault, Meaning
 from tools.judge.meaning.base import asks_for_last
 from tools.judge.meaning.run import Interpreter
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.state import ShellNow, Snapshot, knows_jobs
-from tools.judge.meaning.value import Taint, Value, unknown
-from tools.judge.meaning.walk import Stop
+from tools.judge.meaning.value import Taint, Value, names, unknown
+from tools.judge.meaning.walk import DETACHED, Stop
+from tools.judge.readers import is_plain
 from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse
+from tools.judge.shell.tree import Script, Simple
 
 _MOST_ELEMENTS = 1_000
 """Maximum number of elements in all arrays of the session's shell; if there are more, all are unknown."""
@@ -23,12 +26,13 @@ _MOST_ELEMENTS = 1_000
 def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, programs: Container[str]) -> Meaning:
     it = Interpreter(now, snapshot, budget, programs)
     made: dict[str, str] = {}
-    rewrites: list[str] = []
+    rewrites: list[tuple[str, Taint]] = []
     try:
         script = parse(text, budget)
         it.context.text = text
         it.found.last = asks_for_last(text)
         it.context.background, it.context.spawned = now.background, int(now.background)
+        it.context.outlasts = DETACHED if now.background else 0
         first = _begin(now)
         if first.traps:
             ends = [end for begin in _signalled(it, first) for end in it.whole(script, begin)]
@@ -37,7 +41,9 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
             ends = it.traps(it.whole(script, first))
         made = _made(now, ends)
         it.found.tainted.update(_secret(ends))
-        rewrites = [path for path in (snapshot.read_by_jobs() if knows_jobs(snapshot) else ()) if _changes(ends, path)]
+        if _is_waited_for(it, script, ends):
+            it.found.jobs.clear()
+        rewrites = [*_rewrites(it, ends, snapshot.of_jobs() if knows_jobs(snapshot) else {})]
     except ShellSyntaxError as error:
         it.found.faults[Fault("syntax", str(error), getattr(error, "offset", 0))] = None
     except ShellTooComplex as error:
@@ -49,6 +55,8 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
     except Exception as error:  # noqa: BLE001  # a judge that fails must ask, never allow
         it.found.faults[Fault("opaque", f"{type(error).__name__}: {error}"[:200], it.span[0])] = None
     found = it.found
+    for path, mark in found.jobs.items():
+        found.tainted[path] = found.tainted.get(path, Taint.NONE) | mark
     left = (found.tainted, found.copies, tuple(found.links), tuple(found.lists), tuple(found.unsure), tuple(found.arrived), made)
     return Meaning(tuple(found.acts.values()), tuple(found.faults), tuple(found.read), *left, it.limits.steps, rewrites)
 
@@ -62,6 +70,29 @@ def _made(now: ShellNow, ends: list[State]) -> dict[str, str]:
         if len(held) == 1 and (text := held.pop()):
             found[name] = text
     return found
+
+
+_SIGNALS = names("kill pkill killall")
+
+
+def _is_waited_for(it: Interpreter, script: Script, ends: list[State]) -> bool:
+    """Return whether the line ends with ``wait`` in any case, and nothing may keep its shell from waiting for all jobs."""
+    last = script.items[-1].command if script.items and not script.items[-1].background else None
+    words = it.constants(last) if isinstance(last, Simple) and not last.redirects else None
+    if words is None or [one.text for one in words] != ["wait"] or any(end.flow or end.traps or end.functions for end in ends):
+        return False
+    acts = (act for act in it.found.acts.values() if act.argv)
+    beside = {act.name for act in acts if not act.background or act.name in _SIGNALS} - {"wait"}
+    return all(map(is_plain, beside)) and not it.now.traps and "wait" not in it.now.functions and "wait" not in it.now.aliases
+
+
+def _rewrites(it: Interpreter, ends: list[State], marks: Mapping[str, Taint]) -> Iterator[tuple[str, Taint]]:
+    places = [*(new for new, _ in it.found.links), *it.found.unsure]
+    for path, mark in marks.items():
+        if mark & Taint.RUNNING and _changes(ends, path):
+            yield path, Taint.RUNNING
+        elif mark & Taint.USED and any(under(path, new) for new in places):
+            yield path, Taint.USED
 
 
 def _changes(ends: list[State], path: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
@@ -52,8 +52,8 @@ class KnowsOrigins(Protocol):
 class KnowsJobs(Protocol):
     """A Snapshot that knows what background processes of the session read."""
 
-    def read_by_jobs(self) -> Collection[str]:
-        """Return the absolute paths of the scripts that a background process may still read."""
+    def of_jobs(self) -> Mapping[str, Taint]:
+        """Return the marks of the files that a background process may still read or open, by absolute path."""
         ...
 
 

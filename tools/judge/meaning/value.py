@@ -75,9 +75,15 @@ class Taint(Flags):
     """Mark of a script that a background process of the session may still read; no value has it."""
     CHANGING = 524288
     """Mark of a file that a background process of the session may still change; no value has it."""
+    USED = 1048576
+    """Mark of a path that a background process of the session may still open by its name; no value has it."""
+    LEFT = 2097152
+    """Mark of a file that a process uses which a command left running: its end is never known. No value has it."""
+    FED = 4194304
+    """Read from a file by a process that may outlast the call: a later call may change what the process reads."""
 
 
-OF_JOBS = Taint.RUNNING | Taint.CHANGING
+OF_JOBS = Taint.RUNNING | Taint.CHANGING | Taint.USED | Taint.LEFT
 """Marks of files that background processes use. They count until the session has no running process."""
 
 WHOLE = Taint.OUTSIDE | Taint.MADE

@@ -18,6 +18,8 @@ from tools.judge.meaning.state import ShellNow, Snapshot
 from tools.judge.meaning.value import Taint, Value
 from tools.judge.shell.tree import Command, ProcessSub, Script, Simple, Word
 
+WAITED, DETACHED = 1, 2
+"""Code that may run after the call: a job of the line's own shell, which ``wait`` waits for; any other."""
 SOME_FORKS, MANY_FORKS = 12, 48
 """Numbers of forks after which only 4, and then only 2, states are kept. A fork is a merge that leaves more than one state."""
 _LONG = 200
@@ -118,6 +120,12 @@ class Found:
     """Texts that run between commands, with the state that they depended on when last followed."""
     last: bool = False
     """True if a text uses the last word of the previous command, ``$_``."""
+    slow: bool = False
+    """True once something that may outlast the call takes time: what it does from then on may come after later calls."""
+    fed: dict[str, None] = field(default_factory=dict)
+    """Files whose text has the taint FED."""
+    jobs: dict[str, Taint] = field(default_factory=dict)
+    """Marks of files that jobs of the line's own shell use."""
     lists: dict[str, None] = field(default_factory=dict)
     """Texts that are read part by part, and not followed to their end."""
 
@@ -158,6 +166,8 @@ class Context:
     taint: Taint = Taint.NONE
     language: str = "shell"
     background: bool = False
+    outlasts: int = 0
+    """WAITED or DETACHED for code that may run after the call, else 0."""
     mounts: tuple[tuple[str, str], ...] = ()
     """Folders of the host that a container may write to, by their names inside."""
     copied: bool = False
@@ -197,7 +207,7 @@ class Context:
         new = Context.__new__(Context)
         new.wrappers, new.place, new.fed, new.taint, new.language = self.wrappers, self.place, self.fed, self.taint, self.language
         new.background, new.mounts, new.text, new.epoch, new.line = self.background, self.mounts, self.text, self.epoch, self.line
-        new.parsed = self.parsed
+        new.parsed, new.outlasts = self.parsed, self.outlasts
         new.span, new.doubts, new.depth, new.calls, new.sourced = self.span, self.doubts, self.depth, self.calls, self.sourced
         new.spawned, new.conditional, new.rounds, new.shadowing = self.spawned, self.conditional, self.rounds, self.shadowing
         new.loops, new.later, new.followed, new.copied = self.loops, self.later, self.followed, self.copied

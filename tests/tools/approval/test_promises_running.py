@@ -1,0 +1,291 @@
+"""Files that running processes use: a later call that changes one is asked about, other calls are not (003-30)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.tools.approval.conftest import PROJECT, Bench, Floor
+from toolcrib import ExecRequest, ToolResult
+from toolcrib.testing import FakeEnvironment
+from tools.environments import open_environment
+from tools.registry import registry
+
+FILES = {
+    "n.txt": "1\n2\n",
+    "list.txt": "build/a\nbuild/b\n",
+    "app.log": "started\n",
+    "x.sh": "echo hello\n",
+    "long.sh": "#!/bin/bash\nsleep 60\necho done\n",
+    "s.sed": "s/a/b/\n",
+    "s.awk": "{ print $1 }\n",
+    "s.gdb": "run\nbacktrace\n",
+    "s.vim": "source other.vim\nset number\n",
+    "other.vim": "set ruler\n",
+    "q.sql": "select 1;\n",
+    "Makefile": "all:\n\techo built\n",
+    "app.py": "import time\ntime.sleep(60)\n",
+    "server.py": "import json\nprint(json.load(open('conf.json')))\n",
+    "main.py": "import helper\nimport time\ntime.sleep(60)\n",
+    "helper.py": "import json\nprint(json.load(open('conf.json')))\n",
+    "conf.json": '{"port": 8000}\n',
+    "rc.js": "console.log(1)\n",
+    "index.js": "console.log(2)\n",
+    "package.json": '{"scripts": {"dev": "vite", "test": "jest"}}\n',
+    "d/sub/one.txt": "1\n",
+    "e/one.txt": "1\n",
+    "src/main.c": "int main(void) { return 0; }\n",
+}
+
+
+def project() -> FakeEnvironment:
+    """Return the project. In it, ``mv d d2`` and ``rm -r d`` do what they say; other commands do nothing."""
+
+    def run(request: ExecRequest) -> tuple[int, bytes]:
+        if request.command in ("mv d d2", "rm -r d"):
+            for path in [path for path in environment.files if path.startswith(f"{PROJECT}/d/")]:
+                del environment.files[path]
+        return 0, b""
+
+    environment = FakeEnvironment({f"{PROJECT}/{name}": text.encode() for name, text in FILES.items()}, run, PROJECT)
+    return environment
+
+
+@pytest.fixture
+def bench(bench: Bench) -> Bench:
+    bench.environment = project()
+    return bench
+
+
+NUMBERS = {
+    "a loop over a file": "while read -r x; do [[ $x -gt 1 ]] && echo big; done < n.txt",
+    "a followed file": "tail -f n.txt | while read -r x; do [[ $x -gt 1 ]] && echo big; done",
+    "an arithmetic command": "while read -r x; do (( x > 1 )) && echo big; done < n.txt",
+    "an expansion": "while read -r x; do echo $(( x + 1 )); done < n.txt",
+    "an index": "while read -r x; do echo ${a[$x]}; done < n.txt",
+    "a slice": "while read -r x; do echo ${PATH:x:1}; done < n.txt",
+    "an integer variable": "declare -i n; while read -r x; do n=$x; done < n.txt",
+    "let": "while read -r x; do let y=x+1; done < n.txt",
+    "a descriptor": "exec 3< n.txt; while read -r -u 3 x; do (( x )); done",
+    "a file that is opened again and again": "while sleep 1; do read -r x < n.txt; (( x > 1 )) && echo big; done",
+    "a substitution in a loop": "while sleep 1; do (( $(cat n.txt) > 1 )) && echo big; done",
+    "a substitution after a pause": "sleep 60; x=$(<n.txt); echo $(( x ))",
+    "an array": "sleep 60; mapfile -t a < n.txt; echo $(( a[0] + 1 ))",
+    "a filter": "tail -f n.txt | grep . | while read -r x; do (( x )); done",
+    "a process substitution": "while read -r x; do (( x )); done < <(tail -f n.txt)",
+    "a loop that counts": "exec 3< n.txt; for ((;;)); do read -r -u 3 x; sleep 1; (( x )); done",
+    "the name of a variable": "while read -r x; do printf -v \"$x\" 1; done < n.txt",
+    "a command": "while read -r x; do $x; done < n.txt",
+    "eval": "while read -r x; do eval \"y=$x\"; done < n.txt",
+    "a shell's input": "bash < x.sh",
+    "a shell's input in a pipe": "tail -f x.sh | bash",
+    "a test of a variable": "while read -r x; do [[ -v $x ]]; done < n.txt",
+    "a variable that is read": "while read -r x; do read -r \"$x\" <<< 1; done < n.txt",
+    "a variable that is unset": "while read -r x; do unset \"$x\"; done < n.txt",
+    "an indirect variable": "while read -r x; do echo ${!x}; done < n.txt",
+    "a prompt": "while read -r x; do echo ${x@P}; done < n.txt",
+    "two fields": "while IFS=, read -r a b; do (( b )); done < n.txt",
+    "a function": "f() { (( $1 )); }; while read -r x; do f \"$x\"; done < n.txt",
+    "the limit of a loop": "while read -r x; do for ((i = 0; i < x; i++)); do echo $i; done; done < n.txt",
+    "a place in an array": "while read -r x; do a[x]=1; done < n.txt",
+    "a select": "select x in a b; do (( REPLY )); done < n.txt",
+    "a code of another language": "while read -r x; do awk \"BEGIN { print $x }\"; done < n.txt",
+    "watch": "watch -n 1 'echo $(( $(cat n.txt) ))'",
+    "names of files": "while read -r x; do rm -f \"$x\"; done < list.txt",
+    "names of files for xargs": "tail -f list.txt | xargs -n 1 touch",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", NUMBERS.values(), ids=NUMBERS)
+def test_a_file_whose_text_is_executed_is_not_changed(bench: Bench, command: str) -> None:
+    """Bash runs the command in ``a[$(COMMAND)]`` when it calculates."""
+    file = next(name for name in ("n.txt", "list.txt", "x.sh") if name in command)
+    if bench.start(command) != "ran":
+        assert bench.allow()
+    assert bench.step(f"PUT {file}") == {"process.script"}
+    assert bench.do(f"echo 'a[$(touch ../../outside)]' >> {file}") == {"process.script"}
+    assert bench.step("PUT app.log") == "ran"
+
+
+SCRIPTS = {
+    "a script of vim": ("vim -es -S s.vim", "s.vim"),
+    "a script that vim's script loads": ("make && vim -es -S s.vim", "other.vim"),
+    "a script of sed": ("make && sed -f s.sed n.txt", "s.sed"),
+    "a script of sed in a loop": ("tail -f app.log | while read -r x; do sed -f s.sed n.txt; done", "s.sed"),
+    "a script of awk": ("make && awk -f s.awk n.txt", "s.awk"),
+    "a script of gdb": ("gdb -batch -x s.gdb ./app", "s.gdb"),
+    "a script of psql": ("psql -h db -f q.sql", "q.sql"),
+    "a makefile": ("npm ci && make -f Makefile", "Makefile"),
+    "a module that node loads": ("make && node -r ./rc.js index.js", "rc.js"),
+    "a file that python runs": ("make && python -m cProfile app.py", "app.py"),
+    "a program that python runs": ("python -c \"import time; time.sleep(9); exec(open('app.py').read())\"", "app.py"),
+}
+
+
+@pytest.mark.parametrize(("command", "file"), SCRIPTS.values(), ids=SCRIPTS)
+def test_a_script_that_a_program_still_reads_is_not_changed(bench: Bench, command: str, file: str) -> None:
+    if bench.start(command) != "ran":
+        assert bench.allow()
+    assert bench.step(f"PUT {file}") == {"process.script"}
+
+
+SWAPPED = {
+    "a parent": ("sleep 60; rm -rf d/sub", ["mv d d2; ln -s ~ d"]),
+    "a parent in two calls": ("sleep 60; rm -rf d/sub", ["mv d d2", "ln -sT ~ d"]),
+    "the folder itself": ("sleep 60; rm -rf d/sub/x", ["mv d/sub d/old; ln -s ~ d/sub"]),
+    "a folder with a link in it": ("sleep 60; rm -rf d/sub", ["mkdir e; ln -s ~ e/sub", "mv d d2", "mv e d"]),
+    "a copy": ("sleep 60; rm -rf d/sub", ["rm -r d", "cp -a e d"]),
+    "the folder of a loop": ("while sleep 5; do rm -rf d/sub; done", ["mv d d2; ln -s ~ d"]),
+    "the current folder of the command": ("sleep 60; cd d && rm -rf sub", ["mv d d2; ln -s ~ d"]),
+    "the target of a redirect": ("make; echo x > d/sub/one.txt", ["mv d d2; ln -s ~ d"]),
+    "the target of a copy": ("npm ci && cp n.txt d/sub/", ["mv d d2; ln -s ~ d"]),
+    "changed rights": ("make && chmod -R a+w d/sub", ["mv d d2; ln -s ~ d"]),
+    "a link that replaces a link": ("sleep 60; rm -rf d/sub", ["ln -sfn ~ d"]),
+    "find": ("sleep 60; find d/sub -name '*.txt' -delete", ["mv d d2; ln -s ~ d"]),
+    "rsync": ("npm ci && rsync -a --delete src/ d/sub/", ["mv d d2; ln -s ~ d"]),
+    "a pattern in a folder": ("sleep 60; (cd d/sub && rm -rf *)", ["mv d d2; ln -s ~ d"]),
+    "a link that is unpacked": ("sleep 60; rm -rf d/sub/x", ["rm -r d", "tar -xf e.tar"]),
+    "a link that is copied": ("sleep 60; rm -rf d/sub/x", ["rm -r d", "cp -a e/. d"]),
+    "a link that git brings": ("sleep 60; rm -rf d/sub/x", ["git checkout other"]),
+    "a folder that python moves": ("sleep 60; rm -rf d/sub", ["rm -r d", "python -c \"import os; os.rename('e', 'd')\""]),
+    "an option's value": ("make && cp n.txt --target-directory=d/sub", ["mv d d2; ln -s ~ d"]),
+    "a program in python": ("python -c \"import time, shutil; time.sleep(9); shutil.rmtree('d/sub')\"", ["mv d d2; ln -s ~ d"]),
+    "python makes the link": ("sleep 60; rm -rf d/sub", ["mv d d2", "python -c \"import os; os.symlink('/home/dev', 'd')\""]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "steps"), SWAPPED.values(), ids=SWAPPED)
+def test_no_link_takes_the_place_of_a_folder_that_a_process_will_change(bench: Bench, command: str, steps: list[str]) -> None:
+    if bench.start(command) != "ran":
+        assert bench.allow()
+    for step in steps[:-1]:
+        if bench.do(step) != "ran":
+            assert bench.allow()
+    found = bench.do(steps[-1])
+    assert isinstance(found, set)
+    assert "process.path" in found
+
+
+LEFT = [
+    "bash long.sh & echo ok",
+    "setsid -f bash long.sh",
+    "nohup bash long.sh &",
+    "(bash long.sh &)",
+    "bash -c 'bash long.sh & echo ok'",
+    "for i in 1 2; do ./long.sh & done",
+    "coproc bash long.sh",
+    "exec 3> >(bash long.sh)",
+    "daemonize /bin/bash $PWD/long.sh",
+    "tmux new -d 'bash long.sh'",
+    "{ bash long.sh; } > log.txt 2>&1 &",
+    "true && bash long.sh &",
+    "timeout 99 bash long.sh &",
+    "f() { bash long.sh & }; f",
+    "if true; then ./long.sh & fi",
+    "sh -c 'nohup ./long.sh > log.txt &'",
+    "python -c \"import subprocess; subprocess.Popen(['bash', 'long.sh'])\"",
+    'perl -e \'fork or exec("bash", "long.sh")\'',
+    "bash long.sh & disown; wait",
+    "setsid -f bash long.sh; wait",
+    "(bash long.sh &); wait",
+    "bash long.sh & wait %2",
+    "bash long.sh & false && wait",
+    "trap : USR1; bash long.sh & wait",
+    "wait() { :; }; bash long.sh & wait",
+    "enable -n wait; bash long.sh & wait",
+    "bash long.sh & (kill -9 $$) & wait",
+]
+
+
+@pytest.mark.parametrize("command", LEFT)
+def test_a_script_that_a_command_left_running_is_not_changed(bench: Bench, command: str) -> None:
+    if bench.do(command) != "ran":
+        assert bench.allow()
+    assert bench.step("PUT long.sh") == {"process.script"}
+
+
+def test_the_end_of_background_processes_says_nothing_about_what_a_command_left(tmp_path: Path) -> None:
+    """On this machine, with the real tools."""
+    (tmp_path / "long.sh").write_text("sleep 60\n")
+    (tmp_path / "x.sh").write_text("echo hello\n")
+    floor = Floor(tmp_path / "store.db", open_environment("local", cwd=str(tmp_path)), project_root=str(tmp_path))
+    entry = registry.get("process")
+    assert entry is not None
+    floor.dispatcher.registry.put(entry)
+    scope = floor.scope()
+
+    def write(name: str) -> ToolResult:
+        return floor.run("write_file", {"path": str(tmp_path / name), "content": "echo changed\n"}, scope).result
+
+    try:
+        assert floor.run("terminal", {"command": "bash long.sh & echo ok"}, scope).result.is_success
+        assert floor.run("terminal", {"command": "bash x.sh & wait"}, scope).result.is_success
+        assert floor.run("terminal", {"command": "true", "background": True, "name": "job"}, scope).result.is_success
+        assert floor.run("process", {"action": "wait", "name": "job"}, scope).result.is_success
+        assert write("x.sh").is_success
+        assert write("long.sh").suspension is not None
+    finally:
+        asyncio.run(floor.close())
+
+
+def test_numbers_that_a_command_left_running_reads_are_not_changed(bench: Bench) -> None:
+    assert bench.do("while read -r x; do (( x )); sleep 1; done < n.txt &") == "ran"
+    assert bench.step("PUT n.txt") == {"process.script"}
+
+
+SELECTED = {
+    "a comparison": ["OPEN select x in a b; do [[ $REPLY -gt 1 ]] && echo big; done", "a[$(rm -rf ~)]"],
+    "an arithmetic command": ["OPEN select x in a b; do (( REPLY )); done", "1", "a[$(rm -rf ~)]"],
+    "an index": ["OPEN select x in a b; do echo ${c[REPLY]}; done", "a[$(rm -rf ~)]"],
+    "eval": ["OPEN select x in a b; do eval \"$REPLY\"; done", "rm -rf ~"],
+    "the second of two lines": ["OPEN select x in a b; do (( REPLY )); done", "1\na[$(rm -rf ~)]"],
+    "after many lines": ["OPEN select x in a b; do (( REPLY )); done", "1\n" * 60 + "a[$(rm -rf ~)]"],
+    "a loop, after many lines": ["OPEN while read -r x; do (( x )); done", "1\n" * 60 + "a[$(rm -rf ~)]"],
+    "a constant": ["DO select x in a b; do (( REPLY )); done <<< 'a[$(rm -rf ~)]'"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", SELECTED.values(), ids=SELECTED)
+def test_what_select_reads_is_followed(bench: Bench, steps: list[str]) -> None:
+    for step in steps[:-1]:
+        if bench.step(step) != "ran":
+            assert bench.allow()
+    assert bench.step(steps[-1]) not in ("ran", {"process.input@job"})
+
+
+FREE = {
+    "a dev server": ["BACK npm run dev", "PUT src/app.js", "DO mkdir -p src/new && mv app.log src/new/", "DO ln -s src lib"],
+    "a watcher": ["BACK npx tsc --watch", "PUT src/app.ts", "DO git mv src/app.ts src/main.ts"],
+    "a build": ["BACK make -j8 all", "PUT src/main.c", "DO mv src lib"],
+    "a build, then a copy": ["BACK make && cp -r src out", "PUT src/main.c", "DO mv n.txt src/n.txt"],
+    "a server in python": ["BACK python server.py", "PUT conf.json", "PUT server.py"],
+    "modules of a server in python": ["BACK python main.py", "PUT helper.py", "PUT main.py"],
+    "a server with a port from a file": ["BACK python -m http.server $(cat n.txt)", "PUT n.txt"],
+    "a loop over an unchanged file": [f"BACK {NUMBERS['a loop over a file']}", "DO cat n.txt", "PUT list.txt"],
+    "a loop that prints": ["BACK while read -r x; do echo \"$x\"; done < n.txt", "PUT n.txt"],
+    "a loop that compares texts": ["BACK while read -r x; do [[ $x == a* ]] && echo yes; done < n.txt", "PUT n.txt"],
+    "a loop with test": ["BACK while read -r x; do [ \"$x\" -gt 1 ] && echo yes; done < n.txt", "PUT n.txt"],
+    "a loop that counts lines": ["BACK tail -f app.log | while read -r x; do (( n++ )); echo $n; done", "PUT app.log"],
+    "a followed log": ["BACK tail -f app.log | grep error", "DO echo error >> app.log"],
+    "a search that takes time": ["BACK sleep 5; grep -rn x src", "PUT src/main.c"],
+    "a job that is waited for": ["DO bash x.sh & wait", "PUT x.sh"],
+    "jobs that are waited for": ["DO for i in 1 2; do ./x.sh & done; wait", "PUT x.sh"],
+    "a server in the foreground's shell": ["DO npm run dev & sleep 3; curl localhost:3000; kill %1", "PUT src/app.js"],
+    "a log of the foreground's shell": ["DO make > build.log 2>&1 & echo started", "DO cat build.log", "PUT src/main.c"],
+    "an archive": ["BACK npm run dev", "DO tar -xzf src.tgz", "DO git pull"],
+    "a branch": ["BACK make -j8 all", "DO git checkout main", "PUT src/main.c"],
+    "a script that python runs": ["DO python -c \"import subprocess; subprocess.run(['bash', 'x.sh'])\"", "PUT x.sh"],
+    "a pipe in the foreground": ["DO cat n.txt | while read -r x; do (( s += x )); done", "PUT n.txt"],
+    "a script in the foreground": ["DO bash x.sh | head -1", "PUT x.sh"],
+    "a link elsewhere": ["BACK sleep 60; cat d/sub/one.txt", "DO ln -s d/sub latest", "DO rm latest"],
+    "a file that is replaced": ["BACK while sleep 5; do cp n.txt out.txt; done", "DO mv app.log n.log", "DO mv n.log old/n.log"],
+    "a script of sed at once": ["BACK sed -f s.sed n.txt", "PUT s.sed"],
+    "a select": ["OPEN select x in a b; do echo $x; break; done"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", FREE.values(), ids=FREE)
+def test_ordinary_work_beside_a_process_is_free(bench: Bench, steps: list[str]) -> None:
+    assert [bench.step(step) for step in steps] == ["ran"] * len(steps)
