@@ -23,7 +23,7 @@ done; done 2>/dev/null
 """
 # Stop all processes first: a shell whose child ends before it would continue with its next command.
 _END = r"""
-( cd /; _f=FOLDER; _ours=' '
+( cd /; LC_ALL=C; _f=FOLDER; _ours=' '
 for _g in "$_f"/*.session; do
   _p=${_g##*/}; _t=${_p#*.}; _p=${_p%%.*}; _t=${_t%%.*}
   _l=; { IFS= read -rd '' _l <"/proc/$_p/stat"; } 2>/dev/null
@@ -33,7 +33,7 @@ done
 _look() {
   _left=
   for _g in /proc/[0-9]*/stat; do
-    _l=; IFS= read -rd '' _l <"$_g"
+    _l=; IFS= read -rN 200 _l <"$_g" # up to the session's number; the rest would only take time to split
     set -- ${_l##*) }
     case $1 in '' | Z | X) continue ;; esac
     case $_ours in *" $4 "*) ;; *) continue ;; esac
@@ -42,11 +42,12 @@ _look() {
   done 2>/dev/null
 }
 _said=
-for _s in TERM TERM TERM TERM TERM KILL KILL KILL KILL KILL; do
+for _i in {1..40}; do
   _look; _said=1
   [ -n "$_left" ] || break
+  [ $_i -le 20 ] && _s=TERM || _s=KILL
   kill -STOP $_left; kill -$_s $_left; kill -CONT $_left
-  sleep 0.1
+  sleep 0.025
 done 2>/dev/null
 rm -rf -- "$_f"
 )

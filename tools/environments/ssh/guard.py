@@ -27,37 +27,57 @@ _OVER = "over"
 _YOUNG = 50
 """Number of checks of a process that leads no session, a hundredth of a second apart."""
 
+_HEAD = 200
+"""Characters of /proc/PID/stat up to the session's number, generously counted. The others would only take time to split."""
+
 # A session's number is not reused while a process is in it, so ended sessions are forgotten at once.
 # If the connection ended before this script began, its parent is the reaper of orphans, whose children are unrelated.
 SCRIPT = rf"""
 trap '' HUP INT TERM QUIT PIPE
+LC_ALL=C # text in other encodings takes longer
 cd /
 line=; ((PPID > 1)) && IFS= read -r line <"/proc/$PPID/comm"
 [[ $line == *ssh* || $line == *dropbear* || $line == *tailscale* ]] || exit
 declare -A ours=()
-look() {{
-  local file line young try
+scan() {{ # files such as /proc/7/stat
+  local file line
+  for file; do
+    line=; IFS= read -rN {_HEAD} line <"$file"
+    set -- "${{line%% *}}" ${{line##*) }}
+    [[ $5 ]] || continue
+    alive[$5]=1
+    [[ $3 == "$PPID" && $5 != "$$" && $2 != [ZX] ]] || continue
+    if [[ $5 != "$1" && $try != {_YOUNG} ]]; then young=1; continue; fi
+    [[ ${{ours[$5]}} ]] || new=1
+    ours[$5]=1
+  done 2>/dev/null
+}}
+look() {{ # "new": a process has just started. It is among the children that the kernel lists, or else all are scanned.
+  local file line young new= try files
   local -A alive
   # sshd answers as soon as it has forked: a child may not lead its session yet. If it never does, any session counts.
   for try in {{1..{_YOUNG}}}; do
     young= alive=()
-    for file in /proc/[0-9]*/stat; do
-      line=; IFS= read -rd '' line <"$file"
-      set -- "${{line%% *}}" ${{line##*) }}
-      [[ $5 ]] || continue
-      alive[$5]=1
-      [[ $3 == "$PPID" && $5 != "$$" && $2 != [ZX] ]] || continue
-      if [[ $5 == "$1" || $try == {_YOUNG} ]]; then ours[$5]=1; else young=1; fi
-    done 2>/dev/null
+    if [[ $1 ]]; then
+      files=()
+      for file in /proc/"$PPID"/task/*/children; do
+        read -ra line <"$file"
+        for file in "${{line[@]}}"; do files+=("/proc/$file/stat"); done
+      done 2>/dev/null
+    else
+      files=(/proc/[0-9]*/stat)
+    fi
+    scan "${{files[@]}}"
     [[ $young ]] || break
     sleep 0.01
   done
+  if [[ $1 ]]; then [[ $new ]] || look; return; fi
   for line in "${{!ours[@]}}"; do [[ ${{alive[$line]}} ]] || unset "ours[$line]"; done
 }}
 end() {{
   local file line found=()
   for file in /proc/[0-9]*/stat; do
-    line=; IFS= read -rd '' line <"$file"
+    line=; IFS= read -rN {_HEAD} line <"$file"
     set -- "${{line%% *}}" ${{line##*) }}
     [[ $5 && ${{ours[$5]}} && $2 != [ZX] ]] || continue
     found+=("$1")
@@ -68,8 +88,8 @@ end() {{
 }}
 folder=
 while IFS= read -r -t {SILENCE} line; do
-  [[ $line && $line != "$folder" ]] && folder=$line && exec 9<"$folder"
-  look; echo
+  if [[ ! $line ]]; then look new; elif [[ $line == "$folder" ]]; then look; else folder=$line; exec 9<"$folder"; fi
+  echo
 done
 echo {_OVER}
 for signal in TERM TERM KILL KILL KILL KILL KILL; do end || break; sleep 0.2; done
@@ -103,10 +123,10 @@ class ConnectionGuard:
         channel.settimeout(0.0)
 
     def ask(self, folder: str = "") -> int:
-        """Send a sign of life, after which the guard scans, and return its number for ``has_looked``. May raise paramiko's
-        errors.
+        """Send a sign of life, and return its number for ``has_looked``. May raise paramiko's errors.
 
-        ``folder`` is removed at the end, unless another connection's guard uses it by then.
+        Without a folder, the guard looks for a new process. Otherwise ``folder`` is removed at the end, unless another
+        connection's guard uses it by then; when the guard knows it already, it scans all processes.
         """
         with self._lock:
             self._asked += 1
@@ -118,7 +138,7 @@ class ConnectionGuard:
         return number
 
     def has_looked(self, number: int) -> bool:
-        """Return True when the guard has scanned after that sign of life."""
+        """Return True when the guard has answered that sign of life."""
         from tools.environments.ssh.transport import sending
 
         with self._lock:
