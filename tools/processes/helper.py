@@ -22,13 +22,15 @@ _LOST = "the shell that looks after background processes {}: call again to start
 class Helper:
     """A shell in an environment that runs scripts. It starts at first use, and again after it ended. Not bound to an event loop.
 
-    ``first`` is a script that each new shell runs first.
+    ``first`` is a script that each new shell runs first. The shell ends if it fails.
     """
 
     def __init__(self, environment: Environment, first: str) -> None:
         self._environment = environment
         self._first = first
         self._process: BackgroundProcess | None = None
+        self.entered = b""
+        """Output of ``first``."""
         self.has_run = False
         """True once a script has run: the environment may then hold a folder of the session."""
         self._lock = threading.Lock()
@@ -54,8 +56,9 @@ class Helper:
                         return await self._asked(self._process, script, after)
                     await self._drop()
                 self._process = await self._environment.spawn(ExecRequest(_SHELL, cwd="/"))
-                await self._asked(self._process, f"{functions()}\n{self._first}")
-                return await self._asked(self._process, script, after)
+                both = f"{functions()}\n{self._first} || exit; printf '\\036'\n{script}"
+                self.entered, _, said = (await self._asked(self._process, both, after)).partition(b"\x1e")
+                return said
         except HelperRefused:
             raise
         except TimeoutError:

@@ -21,6 +21,10 @@ OWNER = ".owner"
 """File in a session's folder with the number and start time of its helper, which ends with toolcrib."""
 PARTS = 16
 """Number of files of a full log. For each further one the ninth is deleted, so that the beginning and the end stay."""
+AHEAD = 1 << 14
+"""Bytes of new output that ``news`` prints at most."""
+_STAT = 400
+"""Characters of /proc/PID/stat up to the resident memory, generously counted. The others would only take time to split."""
 SESSION, MEMBER, PART = "P", "M", "L"
 """First words of the lines that ``look`` and ``members`` print."""
 
@@ -100,10 +104,16 @@ enter() {
     IFS= read -r line </proc/$$/stat
     set -- ${line##*) }
     printf '%s %s\n' "$$" "${20}" >|@OWNER@
-    pwd
+    where
     return
   done
   return 1
+}
+where() { # the folder, the boot, and the namespace of the numbers of processes
+  pwd -P
+  cat /proc/sys/kernel/random/boot_id
+  readlink /proc/self/ns/pid
+  :
 }
 spare() { # a keeper without a process: with job control it does not ignore SIGINT
   local both end
@@ -111,7 +121,10 @@ spare() { # a keeper without a process: with job control it does not ignore SIGI
   exec {both}<> <(:)
   exec {answers}</dev/fd/"$both" {end}>/dev/fd/"$both" {both}<&-
   set -m
-  exec {job}> >(exec setsid sh -c "$keeper" keeper "$PWD" >/dev/null 2>&1 5>&"$end" {end}>&- {answers}<&-)
+  exec {job}> >(
+    for fd in "${logs[@]}"; do exec {fd}<&-; done
+    exec setsid sh -c "$keeper" keeper "$PWD" >/dev/null 2>&1 5>&"$end" {end}>&- {answers}<&-
+  )
   set +m
   exec {end}>&- # the answers end with the keeper
   printf '%s\n' "$keep" >&"$job"
@@ -135,26 +148,48 @@ start() {
 }
 lives() {
   local line=
-  { IFS= read -rd '' line </proc/"$1"/stat; } 2>/dev/null
+  { IFS= read -rN @STAT@ line </proc/"$1"/stat; } 2>/dev/null
   local since=$2
   set -- ${line##*) }
   [ "${20}" = "$since" ] && [ "$1" != Z ]
 }
+about() {
+  local p s k ks e= flags=-
+  { read -r p s k ks <"$1/pid"; } 2>/dev/null || return
+  if lives "$k" "$ks"; then flags=w; elif lives "$p" "$s"; then flags=a; fi
+  [ -p "$1/in" ] && flags=${flags}i
+  [ -e "$1/full" ] && flags=${flags}f
+  [ -e "$1/status" ] && read -r e <"$1/status"
+  printf 'P %s %s %s %s %s\n' "$1" "$p" "$s" "$flags" "$e"
+}
 look() {
-  local n p s k ks e flags logs=
+  local LC_ALL=C n logs=
   [ $# -gt 0 ] || set -- *
-  for n; do
-    e= flags=-
-    { read -r p s k ks <"$n/pid"; } 2>/dev/null || continue
-    if lives "$k" "$ks"; then flags=w; elif lives "$p" "$s"; then flags=a; fi
-    [ -p "$n/in" ] && flags=${flags}i
-    [ -e "$n/full" ] && flags=${flags}f
-    [ -e "$n/status" ] && read -r e <"$n/status"
-    printf 'P %s %s %s %s %s\n' "$n" "$p" "$s" "$flags" "$e"
-    logs="$logs $n/log/*"
-  done
+  for n; do about "$n" && logs="$logs $n/log/*"; done
   [ -z "$logs" ] || stat -c 'L %s %n' -- $logs 2>/dev/null
   return 0
+}
+declare -A logs # open logs of processes, so that a poll starts no process
+close_log() {
+  local fd=${logs[$1]-}
+  unset "logs[$1]"
+  [ -z "$fd" ] || exec {fd}<&-
+}
+news() { # of a process whose newest file of the log is $2: its line, and after it what the file has from byte $3 on
+  local LC_ALL=C log=$1/log/$2 fd=${logs[$1]-} at= said= last
+  about "$1" || return 0
+  [ -z "$fd" ] || [ ! "$log" -ef /proc/$$/fd/"$fd" ] || read -r _ at </proc/$$/fdinfo/"$fd"
+  if [ "$at" != "$3" ]; then
+    close_log "$1"
+    [ -f "$log" ] && [ ! -L "$log" ] && exec {fd}<"$log" || return 0
+    logs[$1]=$fd
+    dd bs=1 count=0 skip="$3" <&"$fd" 2>/dev/null
+  fi
+  IFS= read -rN @AHEAD@ said <&"$fd"
+  read -r _ at </proc/$$/fdinfo/"$fd"
+  for last in "$1"/log/*; do :; done
+  # The lengths differ if the shell can't hold what it read, such as a NUL. Then this prints nothing, and so for a newer file.
+  [ "$last" != "$log" ] || [ $((at - $3)) != ${#said} ] || printf '\036%s' "$said"
 }
 sizes() { stat -c '%n/%s' -- */log/* */status 2>/dev/null || :; }
 feed() {
@@ -169,13 +204,14 @@ shut() {
 }
 forget() { # a keeper may still be writing into its folder
   local tries
+  close_log "$1"
   for tries in {1..50}; do rm -rf -- "$1" 2>/dev/null && return; sleep 0.05; done
   return 1
 }
 members() {
-  local n=$1 p=$2 s=$3 locks=$4 f line= now marked
+  local LC_ALL=C n=$1 p=$2 s=$3 locks=$4 f line= now marked
   [ "$p" -gt 1 ] || p=none # processes of no session, such as those of the kernel, are in session 0
-  { IFS= read -rd '' line </proc/"$p"/stat; } 2>/dev/null
+  { IFS= read -rN @STAT@ line </proc/"$p"/stat; } 2>/dev/null
   [ -z "$line" ] || { set -- ${line##*) }; [ "${20}" = "$s" ] || p=none; }
   marked=$(
     grep -lzsxF -- "@MARK@=$PWD/$n" /proc/[0-9]*/environ
@@ -183,7 +219,7 @@ members() {
   )
   for f in /proc/[0-9]*/stat; do
     line=
-    { IFS= read -rd '' line <"$f"; } 2>/dev/null
+    { IFS= read -rN @STAT@ line <"$f"; } 2>/dev/null
     set -- ${line##*) }
     case $1 in '' | Z | X) continue ;; esac
     now=${line%% *}
@@ -207,6 +243,7 @@ def functions() -> str:
 
 def _filled(text: str) -> str:
     words = {"RUN": _RUN, "MARK": MARK, "PARTS": str(PARTS), "OWNER": OWNER, "FOLDERS": " ".join(FOLDERS)}
+    words |= {"STAT": str(_STAT), "AHEAD": str(AHEAD)}
     for name, word in words.items():
         text = text.replace(f"@{name}@", word)
     return text

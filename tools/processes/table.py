@@ -28,8 +28,6 @@ _GRACE = (("INT", 0.5), ("TERM", 2.0), ("KILL", 5.0))
 _LOOK = 0.05
 _MOST_LOCKS = 0x700000
 """Below the limit of file locks that marks all commands of sessions: see tools.environments.session_mark."""
-_AHEAD = 1 << 14
-"""Bytes of new output that ``one`` reads ahead at most."""
 _CLOSED_INPUT = 3
 _NO_ANSWER = 124
 """Exit codes of ``feed``: the input is closed; the process did not read within the time limit."""
@@ -78,8 +76,8 @@ class ProcessTable:
         """Number of bytes that the model has read of each process's output."""
         self._known: dict[str, tuple[int, int, int]] = {}
         """The number, start time and limit of file locks of each process."""
-        self._newest: dict[str, int] = {}
-        """The newest file of each log that was read."""
+        self._parts: dict[str, Sequence[tuple[int, int]]] = {}
+        """The files of each process's log at the last look."""
         self._ahead: tuple[str, int, bytes] = "", 0, b""
         """Output that ``one`` read ahead: the process, the first byte, and the bytes from there on."""
         self.session = scripts.folder_name(session)
@@ -173,7 +171,7 @@ class ProcessTable:
 
     async def _entered(self) -> str:
         if not self._folder:
-            said = await self._helper.run("pwd -P; cat /proc/sys/kernel/random/boot_id; readlink /proc/self/ns/pid; :")
+            said = self._helper.entered or await self._helper.run("where")
             self._folder, _, kernel = said.decode("utf-8", "surrogateescape").partition("\n")
             ours = [alive.boot(), f"pid:[{alive.namespace()}]"]
             self._has_our_numbers = kernel.split() == ours and all(ours)
@@ -223,26 +221,39 @@ class ProcessTable:
         await self._helper.run(f"shut {quote(name)}; forget {quote(name)}")
         self._watch.forget(name)
         self._take_names({one for one in self.names if one != name})
-        for kept in (self.inputs, self.read_to, self._known):
+        for kept in (self.inputs, self.read_to, self._known, self._parts):
             kept.pop(name, None)
         self._ahead = "", 0, b""
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    async def look(self, *names: str, ahead: bool = False) -> Mapping[str, Process]:
-        """Return the session's processes by name, or only those of these names. ``ahead``: see ``one``."""
-        more, begin = "", self.read_to.get(names[0], 0) if ahead else 0
-        if ahead and begin >= (part := self._newest.get(names[0], 0)):
-            more = f"; printf '\\036'; {_tail(names[0], part, begin - part)} 2>/dev/null | head -c {_AHEAD}"
-        said, _, rest = (await self._helper.run(" ".join(["look", *map(quote, names)]) + more)).partition(b"\x1e")
-        if more:
-            self._ahead = names[0], begin, rest
-        found = parse(said)
+    async def look(self, *names: str) -> Mapping[str, Process]:
+        """Return the session's processes by name, or only those of these names."""
+        found = parse(await self._helper.run(" ".join(["look", *map(quote, names)])))
+        self._parts |= {name: one.parts for name, one in found.items()}
+        await self._looked(found, names)
+        return found
+
+    async def _looked(self, found: Mapping[str, Process], names: Sequence[str]) -> None:
         running = {one.name for one in found.values() if one.runs}
         self._take_names(running if not names else {*self.names}.difference(names) | running)
         self._release_ended()
         await self._keep(await self._entered() if self.names else "")
-        return found
+
+    async def _news(self, name: str) -> Process | None:
+        """Return a process, and read what it printed after ``read_to`` in the same step; None if that is not in the newest file
+        of its log, or too long.
+        """
+        parts, begin = self._parts.get(name), self.read_to.get(name, 0)
+        if not parts or begin < (part := parts[-1][0]):
+            return None
+        said, is_read, news = (await self._helper.run(f"news {quote(name)} {part:012d} {begin - part}")).partition(b"\x1e")
+        found = parse(said)
+        if name not in found or not is_read or len(news) >= scripts.AHEAD:
+            return None
+        self._ahead = name, begin, news
+        await self._looked(found, [name])
+        return replace(found[name], parts=[*parts[:-1], (part, begin - part + len(news))])
 
     async def sizes(self) -> frozenset[bytes]:
         """Return words ``NAME/...`` that change when the process prints or ends; this costs less than a look."""
@@ -253,7 +264,7 @@ class ProcessTable:
 
         ``ahead``: read what it printed after ``read_to`` in the same step, for the next ``read``.
         """
-        found = (await self.look(name, ahead=ahead)).get(name)
+        found = (await self._news(name) if ahead else None) or (await self.look(name)).get(name)
         if found is None:
             known = ", ".join(sorted(await self.look())) or "none"
             raise NotFound(f"there is no background process {name!r} (there are: {known})")
@@ -261,8 +272,6 @@ class ProcessTable:
 
     async def read(self, process: Process, begin: int, end: int) -> bytes:
         """Return a process's output from byte ``begin`` to ``end``, without bytes that the log no longer has."""
-        if process.parts:
-            self._newest[process.name] = process.parts[-1][0]
         name, first, said = self._ahead
         if (name, first) == (process.name, begin) and len(said) >= end - begin:
             return said[: end - begin]
