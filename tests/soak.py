@@ -22,6 +22,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "runs": ("tests/fuzz/run_kills.py", "--kills", "200"),
     "conversations": ("-m", "tests.fuzz.kill_conversations", "--kills", "500"),
     "gateway": ("-m", "tests.fuzz.kill_gateway", "--kills", "200"),
+    "processes": ("-m", "tests.fuzz.kill_background", "--kills", "100"),
     "week": ("-m", "tests.fuzz.week"),
     "llama": ("-m", "tests.fuzz.llama_runs"),
     "undo": ("-m", "tests.fuzz.undo_scripts", "--count", "500"),

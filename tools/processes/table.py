@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
+import hashlib
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -113,7 +113,7 @@ class ProcessTable:
         """
         folder = await self._entered()
         state = await self._current_state(folder)
-        locks = secrets.randbelow(_MOST_LOCKS) + 1
+        locks = self._locks(name)
         words = [name, str(self._log_bytes), "1" if reads else "0", state, f"{folder}/{name}", cwd, command, str(locks)]
         if patterns:
             await self._search(":", patterns, 1)  # raises InvalidArguments
@@ -131,6 +131,10 @@ class ProcessTable:
         process = Process(name, pid, start, runs=True, reads=reads, locks=locks)
         self._known[name] = pid, start, locks
         return process
+
+    def _locks(self, name: str) -> int:
+        """Return the limit of file locks that marks a process and its descendants."""
+        return int(hashlib.sha256(f"{self.session}/{name}".encode()).hexdigest(), 16) % _MOST_LOCKS + 1
 
     def know(self, records: Mapping[str, Mapping[str, Any]]) -> None:
         """Take the numbers of processes from the session's records: see ``started``."""
@@ -300,7 +304,8 @@ class ProcessTable:
 
     async def use(self, name: str) -> Use:
         """Return the numbers of a process and its descendants, and what they use."""
-        pid, start, locks = self._known.get(name, (0, 0, 0))  # not by the folder, which commands may change
+        # Not by the folder, which commands may change. Nothing was recorded if toolcrib was killed right after the start.
+        pid, start, locks = self._known.get(name, (0, 0, self._locks(name)))
         return use_in(await self._helper.run(f"members {quote(name)} {pid} {start} {locks}"))
 
     async def in_use(self, process: Process) -> tuple[Process, Use | None]:

@@ -319,6 +319,22 @@ def test_a_descendant_that_hides_is_ended_too(env, tables, folder, sleeper, even
     eventually(lambda: not sleeper.count())
 
 
+def test_a_descendant_that_hides_is_ended_even_if_its_start_was_not_recorded(env, session, folder, sleeper, eventually) -> None:
+    """As after a kill of toolcrib right after the start."""
+
+    async def go() -> None:
+        first, second = ProcessTable(env, session), ProcessTable(env, session)
+        await first.start("one", f"setsid env -i {sleeper.command} & sleep 0.3", str(folder))
+        await until(first, "one", lambda one: one.exit_code is not None)
+        await first.release()
+        assert sleeper.count() == 1
+        await second.look()
+        await second.close()
+
+    asyncio.run(go())
+    eventually(lambda: not sleeper.count())
+
+
 def test_a_changed_record_reaches_no_other_process(env, tables, folder) -> None:
     async def go() -> None:
         async with tables() as table:
