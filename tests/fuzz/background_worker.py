@@ -24,7 +24,7 @@ CODES = {"long": None, "quick": 7, "reader": 5, "flood": 3, "family": 4}
 
 
 def commands(token: str) -> dict[str, str]:
-    """Return the command of each process. ``token``: seconds to sleep, by which the descendants are recognised."""
+    """Return the command of each process. ``token``: seconds to sleep; the check finds descendants by it."""
     return {
         "long": f"echo begun; sleep {token}",
         "quick": "echo said; exit 7",

@@ -198,7 +198,7 @@ class Killed:
         need(await table.read(one, 0, one.printed) == b"said\n", "its log is wrong")
 
     async def _reader(self, table: ProcessTable) -> None:
-        await table.write("reader", "\nafter\n")  # the first line feed ends a line of which only a part was written
+        await table.write("reader", "\nafter\n")  # the first line feed ends a line that was written in part
         mark = f"\n{worker.said('after')}\n".encode()
 
         async def has_read() -> bool:
@@ -323,8 +323,8 @@ async def _recycled(place: Place) -> None:
         (file,) = Path("/tmp").glob(f".toolcrib-processes-*/{table.session}/one/pid")
         pid, _, keeper, _ = map(int, file.read_text().split())
         await until("it leads a session", lambda: _value(os.getsid(pid) == pid))
-        for each in (keeper, pid):
-            os.kill(each, signal.SIGKILL)
+        for number in (keeper, pid):
+            os.kill(number, signal.SIGKILL)
         await until("its exit code is recorded", lambda: _value(file.with_name("status").exists()))
         file.with_name("status").unlink()  # as if the keeper's other shell had been killed too
         strangers = [_stranger(pid)]
@@ -353,7 +353,7 @@ def _stranger(pid: int) -> subprocess.Popen[bytes]:
             return process
         process.kill()
         process.wait()
-    raise FaultError(f"the number {pid} can't be had again")
+    raise FaultError(f"the number {pid} is not available again")
 
 
 # -- the whole -------------------------------------------------------------------------------------------------------

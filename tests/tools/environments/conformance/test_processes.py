@@ -160,6 +160,29 @@ def test_what_is_read_ahead_is_what_it_printed_since(env, tables, folder) -> Non
     asyncio.run(go())
 
 
+def test_bytes_that_a_shell_can_not_hold_are_read_ahead_too(env, tables, folder) -> None:
+    async def go() -> None:
+        async with tables() as table:
+            await table.start("bytes", "while read -r line; do printf '%b' \"$line\"; done", str(folder), reads=True)
+            printed = b""
+            for text, added in (
+                ("up", b"up"),
+                ("a\\0b", b"a\0b"),
+                ("\\xff\\xc3", b"\xff\xc3"),
+                ("\\0", b"\0"),
+                ("\\n\\n", b"\n\n"),
+            ):
+                size = len(printed) + len(added)
+                await table.write("bytes", f"{text}\n")
+                await until(table, "bytes", lambda one, size=size: one.printed == size)
+                one = await table.one("bytes", ahead=True)
+                assert (one.printed, await table.read(one, len(printed), size)) == (size, added)
+                printed += added
+                table.read_to["bytes"] = size
+
+    asyncio.run(go())
+
+
 def test_a_name_is_used_once_until_its_process_is_removed(env, tables, folder) -> None:
     async def go() -> None:
         async with tables() as table:
