@@ -53,7 +53,7 @@ scan() {{ # files such as /proc/7/stat
   done 2>/dev/null
 }}
 look() {{ # "new": a process has just started. It is among the children that the kernel lists, or else all are scanned.
-  local file line young new= try files
+  local file line young new= try files children
   local -A alive
   # sshd answers as soon as it has forked: a child may not lead its session yet. If it never does, any session counts.
   for try in {{1..{_YOUNG}}}; do
@@ -61,8 +61,8 @@ look() {{ # "new": a process has just started. It is among the children that the
     if [[ $1 ]]; then
       files=()
       for file in /proc/"$PPID"/task/*/children; do
-        read -ra line <"$file"
-        for file in "${{line[@]}}"; do files+=("/proc/$file/stat"); done
+        read -ra children <"$file"
+        for file in "${{children[@]}}"; do files+=("/proc/$file/stat"); done
       done 2>/dev/null
     else
       files=(/proc/[0-9]*/stat)
