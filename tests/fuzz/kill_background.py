@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import random
@@ -282,7 +283,7 @@ def many(place: Place, number: int, give_up: float) -> Row:
                 for at, name in enumerate(names, first):
                     await table.start(name, f"echo {at}; exit {at % 256}", environment.cwd)
                 for at, name in enumerate(names, first):
-                    one = await until(f"{name} has ended", lambda name=name: _done(table, name))  # type: ignore[misc]
+                    one = await until(f"{name} has ended", functools.partial(_done, table, name))
                     need(one.exit_code == at % 256, f"{name}: {one}")
                     need(await table.read(one, 0, one.printed) == f"{at}\n".encode(), f"the log of {name} is wrong")
                     await table.remove(name)
