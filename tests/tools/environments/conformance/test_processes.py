@@ -363,7 +363,8 @@ def test_a_changed_record_reaches_no_other_process(env, tables, folder) -> None:
         async with tables() as table:
             await table.start("other", "exec sleep 300", str(folder))
             forge = 'cd "$TOOLCRIB_PROCESS"; cat ../other/pid >pid; cat ../other/pid >holder; echo secret >../x'
-            link = "rm log/*; ln -s ../../x log/000000000000; echo done >../y"
+            log = "log/000000000000"  # its writer may start later than the command
+            link = f"until [ -e {log} ]; do sleep 0.01; done; rm {log}; ln -s ../../x {log}; echo done >../y"
             await table.start("one", f"{forge}; {link}; exec sleep 300", str(folder), reads=True)
             await soon(lambda: table.environment.stat(f"{table.folder}/y"))
             assert await table.read(replace(await table.one("one"), parts=[(0, 100)]), 0, 100) == b""
