@@ -27,6 +27,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "llama": ("-m", "tests.fuzz.llama_runs"),
     "undo": ("-m", "tests.fuzz.undo_scripts", "--count", "500"),
     "undo-kills": ("-m", "tests.fuzz.undo_scripts", "--kills", "200"),
+    "screen": ("-m", "tests.fuzz.screen_streams", "--count", "100000", "--seed", "1"),
     "shell-parser": ("-m", "tests.fuzz.shell_parser", "--minutes", "20", "--seed", "1"),
     "shell-meaning": ("tests/fuzz/shell_meaning.py", "--minutes", "20", "--seed", "1"),
 }
