@@ -96,6 +96,7 @@ from toolcrib.contract.session import (
     TokenPrices,
 )
 from toolcrib.contract.state import StateKey, StateScope, StateUpdate
+from toolcrib.contract.terminal import OpensTerminals, TerminalProcess, TerminalSize
 from toolcrib.contract.tool_sources import ToolSource
 from toolcrib.contract.types import (
     Answer,
@@ -186,6 +187,7 @@ __all__ = [
     "ModelAnswered",
     "Named",
     "NotFound",
+    "OpensTerminals",
     "Overloaded",
     "PluginError",
     "Portable",
@@ -224,6 +226,8 @@ __all__ = [
     "StreamEvent",
     "Suspend",
     "SuspendTicket",
+    "TerminalProcess",
+    "TerminalSize",
     "TextDelta",
     "TextProtocol",
     "ThinkingDelta",

@@ -30,7 +30,7 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
     "for-many-sessions": ("Many sessions", "agent.conversation.manager", "agent.conversation.manager agent.conversation.lineage"),
     "for-tools": ("Tools", "toolcrib", "hooks derive registry entry display tool_sources types image effects state"),
     "for-calls": ("Calls and decisions on them", "toolcrib", "context background identity decision after"),
-    "for-backends": ("Backends", "toolcrib", "environment containment"),
+    "for-backends": ("Backends", "toolcrib", "environment terminal containment"),
     "for-backend-programs": ("Backends of programs", "toolcrib.backends", "tools.environments.remote.program"),
     "for-models": ("Model providers", "toolcrib", "session"),
     "for-chats": ("Chat platforms", "toolcrib.chat", "chat"),

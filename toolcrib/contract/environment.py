@@ -144,7 +144,7 @@ class Environment(Protocol):
     ...).
 
     Optional abilities have protocols of their own, below: ReleasesIdle, Portable, HoldsFiles, GivesFiles,
-    ReplacesFiles, GivesAttributes, RemovesFolders, SearchesPath, KnowsHome.
+    ReplacesFiles, GivesAttributes, RemovesFolders, SearchesPath, KnowsHome, and in other modules Contained, OpensTerminals ...
     """
 
     @property

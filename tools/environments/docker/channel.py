@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tools.environments.remote.channel import ChannelBroken, ChannelEnded, Stream
+
+if TYPE_CHECKING:
+    from toolcrib.contract.terminal import TerminalSize
 
 _CHUNK = 1 << 16
 _HEADER = 8
@@ -81,3 +86,29 @@ class DockerChannel:
             with contextlib.suppress(OSError):  # the connection is lost already
                 getattr(each, "close", lambda: None)()
         self._left = None
+
+
+class DockerTerminal(DockerChannel):
+    """A process in a container's terminal. Its output is not multiplexed. ``resize`` asks the engine: height=, width=."""
+
+    def __init__(self, sock: socket.socket, left: object, code: Callable[[], int | None], resize: Callable[..., object]) -> None:
+        super().__init__(sock, left, code)
+        self._resize = resize
+
+    def resize(self, size: TerminalSize) -> None:
+        import docker
+        import requests
+
+        with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):  # reading reports the end
+            self._resize(height=size.rows, width=size.columns)
+
+    def _next(self) -> tuple[Stream, bytes] | None:
+        data, self._buffer = self._buffer, b""
+        return ("stdout", data) if data else None
+
+
+def detach_keys() -> str:
+    """Return keys that nobody types, after which the engine detaches from a terminal. It holds the first one back until the
+    next key, so it is a rare one; the engine's own choice is C-p.
+    """
+    return ",".join(["ctrl-^", *secrets.token_hex(8)])

@@ -11,12 +11,12 @@ from tools.environments.docker.link import DockerLink
 from tools.environments.docker.options import Options
 from tools.environments.docker.patience import GivenUp
 from tools.environments.own_files import NONE, OwnFiles
-from tools.environments.remote.environment import RemoteEnvironment
+from tools.environments.remote.terminal import TerminalEnvironment
 
 __all__ = ["DockerEnvironment", "open_docker"]
 
 
-class DockerEnvironment(RemoteEnvironment):
+class DockerEnvironment(TerminalEnvironment):
     """A container as an environment. See RemoteEnvironment for how commands run, and Options for the container's rights.
 
     ``identity`` is ``docker:NAME``. The container is created at first use. If it is removed or replaced, or the engine restarts,
@@ -84,5 +84,5 @@ def open_docker(
 
 if TYPE_CHECKING:
 
-    def _conforms(environment: RemoteEnvironment) -> tuple[Environment, KnowsHome]:
+    def _conforms(environment: DockerEnvironment) -> tuple[Environment, KnowsHome]:
         return environment, environment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
 import threading
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import _owner
 from tools.environments.docker import kept
-from tools.environments.docker.channel import DockerChannel
+from tools.environments.docker.channel import DockerChannel, DockerTerminal, detach_keys
 from tools.environments.docker.engine import cause, new_client, refused, unanswered
 from tools.environments.docker.options import KEY, OWNER, Options
 from tools.environments.docker.patience import GivenUp, Patience, Result
@@ -178,7 +179,15 @@ class DockerLink(Link):
 
     def open(self, argv: Sequence[str]) -> DockerChannel:
         """Start a process in the container and return its channel. Raises EnvironmentFailed; GivenUp if the wait is cancelled."""
-        return self._patiently(lambda: self._open(argv))
+        return self._patiently(lambda: DockerChannel(*self._started_exec(argv)[:3]))
+
+    def open_terminal(self, argv: Sequence[str]) -> DockerTerminal:
+        """As ``open``, in a terminal."""
+        return self._patiently(lambda: self._terminal(argv))
+
+    def _terminal(self, argv: Sequence[str]) -> DockerTerminal:
+        sock, held, code, made = self._started_exec(argv, tty=True)
+        return DockerTerminal(sock, held, code, functools.partial(self._engine().api.exec_resize, made))
 
     def _patiently(self, work: Callable[[], Result]) -> Result:
         try:  # closing limits each wait, even if no wait hangs at the moment
@@ -200,13 +209,18 @@ class DockerLink(Link):
         """Seconds that closing may wait if the engine hangs; None if it does not: the client's own limit then applies."""
         return _LEAVING if self._leaves and self._patience.hangs else None
 
-    def _open(self, argv: Sequence[str]) -> DockerChannel:
+    def _started_exec(
+        self, argv: Sequence[str], *, tty: bool = False
+    ) -> tuple[socket.socket, object, Callable[[], int | None], str]:
+        """Start a process. Return its socket, the object that owns it, a function for its exit code, and its id."""
         with self._lock:
             container = self._ready()
             api = self._engine().api
             with self._explained("run a shell in"), self._a_shell():
-                made = api.exec_create(container.id, list(argv), stdin=True, stdout=True, stderr=True, tty=False)["Id"]
-                held = api.exec_start(made, socket=True)
+                made = api.exec_create(container.id, list(argv), stdin=True, tty=tty, detach_keys=detach_keys() if tty else None)[
+                    "Id"
+                ]
+                held = api.exec_start(made, tty=tty, socket=True)
         raw = getattr(held, "_sock", held)
         if not isinstance(raw, socket.socket):
             raise EnvironmentFailed(
@@ -221,7 +235,7 @@ class DockerLink(Link):
                 return None
             return None if said["Running"] else said["ExitCode"]
 
-        return DockerChannel(raw, held, code)
+        return raw, held, code, made
 
     @contextlib.contextmanager
     def _a_shell(self) -> Iterator[None]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from toolcrib.contract.containment import Contained, Containment, HasOutside, LimitsHosts
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.environment import (
-    BackgroundProcess,
     ExecOutcome,
     ExecRequest,
     FileInfo,
@@ -37,6 +36,7 @@ from tools.environments.shell.watchdog import watchdog
 
 if TYPE_CHECKING:  # only needed for sandboxes with hosts
     from tools.environments.local.network import DeniedHost, NetworkGuard
+    from tools.environments.shell.spawned import Begin, Spawned
 
 _T = TypeVar("_T")
 _starters = Workers("toolcrib-sandbox", 4)
@@ -225,11 +225,11 @@ class SandboxedEnvironment(EnvironmentWithOutside):
         self._interrupts += 1
         super().interrupt()
 
-    async def spawn(self, request: ExecRequest) -> BackgroundProcess:
+    async def _spawn(self, request: ExecRequest, begin: Begin[Spawned]) -> Spawned:
         with self._open().busy():
             await self._up()
             await self._guard_before()
-            return await super().spawn(request)
+            return await super()._spawn(request, begin)
 
     async def keep_processes(self, folder: str) -> None:
         """See KeepsProcesses."""

@@ -43,8 +43,10 @@ from tools.environments.shell.snapshot import first_state
 from tools.environments.shell.watchdog import watchdog
 
 if TYPE_CHECKING:  # code that runs commands is imported with the first command, after the model is asked
+    from toolcrib.contract.terminal import TerminalProcess, TerminalSize
     from tools.environments.local.oneshot import LocalOneShot
     from tools.environments.shell.pool import ShellPool
+    from tools.environments.shell.spawned import Begin, Spawned
 
 
 def open_local(
@@ -203,13 +205,24 @@ class LocalEnvironment:
         return os.path.isdir(path)  # noqa: PTH112 - before each command: a Path object costs more than the call
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
+        from tools.environments.shell.spawned import begin
+
+        return await self._spawn(request, begin)
+
+    async def open_terminal(self, request: ExecRequest, size: TerminalSize) -> TerminalProcess:
+        """See OpensTerminals."""
+        from tools.environments.shell.terminal import begin_in_terminal
+
+        return await self._spawn(request, partial(begin_in_terminal, size))
+
+    async def _spawn(self, request: ExecRequest, begin: Begin[Spawned]) -> Spawned:
         if self._one is not None:
             raise EnvironmentFailed("a separate process needs bash: install bash")
         pool = self._open()
         cwd = await folder_of(request, pool.cwd, self.resolve)
         self._require_folder(pool, cwd)
         try:
-            return await pool.spawn(request, cwd)
+            return await pool.spawn(request, cwd, begin)
         except OSError as error:
             raise may_have_run(self.identity, error) from error
 

@@ -28,6 +28,7 @@ class SandboxedShell:
 
     def __init__(self, pid: int, wrapper: int, folder: str) -> None:
         self.pid = self.session = pid
+        self.root = f"/proc/{pid}/root"
         self._status = f"{folder}/status"
         self._code: int | None = None
         self._wrapper = self._pidfd = -1

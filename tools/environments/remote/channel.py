@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from toolcrib.contract.errors import EnvironmentFailed
+
+if TYPE_CHECKING:
+    from toolcrib.contract.terminal import TerminalSize
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
 
@@ -71,6 +76,14 @@ class Channel(Protocol):
         ...
 
 
+class TerminalChannel(Channel, Protocol):
+    """A channel to a process in a terminal, whose only stream is stdout."""
+
+    def resize(self, size: TerminalSize) -> None:
+        """Change the terminal's size. May block. Does nothing if the process has ended or the connection is lost."""
+        ...
+
+
 class Link(ABC):
     """The connection to a container, or to an account on a host. Its methods may block and are callable from any thread.
 
@@ -93,6 +106,10 @@ class Link(ABC):
         the first call, and again after a loss. Tries once, within a bounded time. Raises EnvironmentFailed with the cause and the
         fix.
         """
+
+    def open_terminal(self, argv: Sequence[str]) -> TerminalChannel:
+        """As ``open``, but in a new terminal, which has no size (0 columns and rows) until it is resized."""
+        raise EnvironmentFailed(f"{self.where} opens no terminals")
 
     def variables(self) -> Mapping[str, str] | None:
         """Return the variables of every process on the far side; None if only such a process knows them. May block.

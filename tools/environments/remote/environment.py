@@ -29,7 +29,7 @@ from tools.time_limit import seconds_left
 
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
-_NOWHERE = "the folder {} does not exist, so the command was not run: choose another cwd"
+NOWHERE = "the folder {} does not exist, so the command was not run: choose another cwd"
 _GONE = "its processes and temporary files are gone"
 _LIMITED = "This command set ulimit -n too low for its shell, which ended; the limit is not kept."
 
@@ -265,7 +265,7 @@ class RemoteEnvironment(RemoteState):
             shell.snapshot = self._snapshot = self._snapshot.untrapped()
             return EnvironmentFailed(f"{SHELL_ENDED}, which was not run: call again")
         if cwd != self._cwd or not own:
-            return EnvironmentFailed(_NOWHERE.format(cwd))
+            return EnvironmentFailed(NOWHERE.format(cwd))
         shell.cwd = None
         missing = "does not exist (create it, or set another cwd)" if cwd == self._never_in else "no longer exists"
         with contextlib.suppress(EnvironmentFailed):  # the next call reports it
@@ -323,7 +323,7 @@ class RemoteEnvironment(RemoteState):
             except NeverBegan as error:
                 raise await self._broke(error, "the command was not run") from error
             if not begun:
-                raise EnvironmentFailed(_NOWHERE.format(cwd))
+                raise EnvironmentFailed(NOWHERE.format(cwd))
             self._spawned.add(spawned)
             self._keepers.sessions.add(spawned.pid)
             await self._keepers.beside(left.record(self._keepers.root, spawned.pid))

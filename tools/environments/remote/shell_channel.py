@@ -76,7 +76,8 @@ class Keeper:
         self.pid = self.session = 0
         self.lost = False
         self._chunks = 0
-        self._more = False
+        self.has_more = False
+        """True while the channel may have buffered data, which its descriptor does not show."""
         self.name = secrets.token_hex(4)
         self._waiter = Waiter()
         self._lock = threading.Lock()
@@ -131,7 +132,7 @@ class Keeper:
         loop = asyncio.get_running_loop()
         unheard = loop.time() + _UNHEARD
         while view:
-            with self._told():
+            with self.told():
                 taken = self.channel.write(view)
             view = view[taken:]
             if view and not taken:
@@ -148,12 +149,12 @@ class Keeper:
 
     def pump(self, exchange: Exchange, turns: int = _TURN) -> bool:
         """Read the available data. Return True when the exchange is over. If more can be read, ``next`` returns at once."""
-        self._more = True
+        self.has_more = True
         for _ in range(turns):
-            with self._told():
+            with self.told():
                 found = self.channel.read()
             if found is None:
-                self._more = False
+                self.has_more = False
                 break
             self._chunks += 1
             (exchange.out if found[0] == "stdout" else exchange.err).add(found[1])
@@ -175,7 +176,8 @@ class Keeper:
         return True
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def told(self) -> Iterator[None]:
+        """Raise ChannelLost for an error of the channel in the block."""
         try:
             yield
         except (ChannelEnded, ChannelBroken) as error:
@@ -191,7 +193,7 @@ class Keeper:
     def listening(self) -> Iterator[None]:
         """Watch the channel in the running loop while the context lasts. Raises ChannelLost."""
         loop = asyncio.get_running_loop()
-        with self._told():
+        with self.told():
             fd = self.channel.fileno()
             loop.add_reader(fd, self.notify)
         try:
@@ -202,7 +204,7 @@ class Keeper:
 
     async def next(self, deadline: float | None) -> None:
         """Wait until data arrives, ``notify`` is called or the deadline (by the loop's clock) passes."""
-        if self._more:  # the channel may have buffered data, which its descriptor does not show
+        if self.has_more:
             await asyncio.sleep(0)
             return
         await self._waiter.wait(deadline)

@@ -8,6 +8,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Mapping
 
+from tools.environments._waiter import ReadableWaits
 from tools.environments.remote import frame, processes
 from tools.environments.remote.call import Beside
 from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded
@@ -18,7 +19,7 @@ from tools.environments.shell.snapshot import ShellSnapshot
 _START = 20.0
 _LOOK = 0.02
 _GRACE = 0.5
-_NO_FOLDER = 93
+NO_FOLDER = 93
 """Exit code of a shell that could not enter the folder."""
 _KEEP = 1 << 20
 """Maximum bytes read while waiting for the end that are kept for a later ``read``."""
@@ -27,15 +28,23 @@ _KEEP = 1 << 20
 def first_lines(cwd: str, snapshot: ShellSnapshot | None, env: Mapping[str, str]) -> str:
     """Return the first lines of a bash without a keeper. It restores the session's state, or sets the variables in ``env``."""
     fresh = "" if snapshot is None else 'exec -c -a bash "$BASH" --noprofile --norc\n'
+    return f"{frame.STREAMS}{fresh}{state_lines(cwd, snapshot, env)}"
+
+
+def state_lines(cwd: str, snapshot: ShellSnapshot | None, env: Mapping[str, str]) -> str:
+    """Return the lines that enter the folder, or exit with NO_FOLDER, and set the state."""
     restore = driver.exports(env) if snapshot is None else snapshot.restore()
-    there = f"\\builtin cd -P -- {driver.quote(cwd)} || \\builtin exit {_NO_FOLDER}"
+    there = f"\\builtin cd -P -- {driver.quote(cwd)} || \\builtin exit {NO_FOLDER}"
     first = f"\\builtin shopt -s expand_aliases\n{there}\n{driver.FRESH}\n"
     state = f"\\builtin eval {driver.quote(restore)}"
-    return f"{frame.STREAMS}{fresh}\\builtin eval {driver.quote(first + state)}\n"
+    return f"\\builtin eval {driver.quote(first + state)}\n"
 
 
 class RemoteBackgroundProcess:
     """A background process. Not bound to an event loop. ``forget`` is called when it is over."""
+
+    signals: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+    """Signals that ``kill`` sends."""
 
     def __init__(self, channel: Channel, beside: Beside, forget: Callable[[RemoteBackgroundProcess], None]) -> None:
         self._keeper = Keeper(channel)
@@ -46,6 +55,7 @@ class RemoteBackgroundProcess:
         self._fault: ChannelLost | None = None
         """The loss of the channel, if the exit code of the process is unknown."""
         self._closed_input = False
+        self._waits = ReadableWaits()
         self.exchange = Exchange(
             lambda data: self._chunks.append(("stdout", data)), lambda data: self._chunks.append(("stderr", data))
         )
@@ -54,6 +64,11 @@ class RemoteBackgroundProcess:
     def pid(self) -> int:
         first = self.exchange.out.facts.split(b" ", 1)[0]
         return int(first) if first.isdigit() else 0
+
+    @property
+    def session(self) -> int:
+        """The number of its session."""
+        return self.pid
 
     async def start(self, first: str, command: str, env: Mapping[str, str]) -> bool:
         """Return True when the command has started, False if its folder is missing.
@@ -68,7 +83,7 @@ class RemoteBackgroundProcess:
             if loop.time() >= give_up:
                 raise ChannelLost(f"no answer within {_START:g} seconds")
             await self._pause(give_up)
-        if self.exchange.begun or self._code == _NO_FOLDER:
+        if self.exchange.begun or self._code == NO_FOLDER:
             return self.exchange.begun
         if self._fault is not None:
             raise self._fault
@@ -88,11 +103,14 @@ class RemoteBackgroundProcess:
         return self._code
 
     async def _pause(self, give_up: float | None) -> None:
-        loop = asyncio.get_running_loop()
         if self._keeper.lost:
             return
-        with self._keeper.listening():
-            await self._keeper.next(loop.time() + 1.0 if give_up is None else give_up)
+        if self._keeper.has_more:
+            await asyncio.sleep(0)
+            return
+        seconds = 1.0 if give_up is None else max(0.0, give_up - asyncio.get_running_loop().time())
+        with self._keeper.told():
+            await self._waits.wait(self._keeper.channel.fileno(), seconds)
 
     # -- output and input ----------------------------------------------------------------------------------------
 
@@ -142,10 +160,11 @@ class RemoteBackgroundProcess:
         """Send INT, TERM and KILL to all processes of the command, as far as needed."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ChannelLost):  # out of reach
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            for number in self.signals:
                 give_up = loop.time() + _GRACE
                 while loop.time() < give_up:
-                    left = [one.pid for one in processes.read((await self._beside(processes.listing([self.pid]))).out).members]
+                    listed = await self._beside(processes.listing([self.session]))
+                    left = [one.pid for one in processes.read(listed.out).members]
                     if not left:
                         break
                     await self._beside(processes.signal(number, left))

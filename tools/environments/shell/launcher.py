@@ -22,10 +22,13 @@ from tools.environments.shell.watchdog import watchdog
 
 
 class ShellProcess(Protocol):
-    """A bash process. ``pid`` and ``session`` are numbers of this machine's kernel."""
+    """A bash process. ``pid`` and ``session`` are numbers of this machine's kernel. ``root``: its root folder, "" for this
+    machine's.
+    """
 
     pid: int
     session: int
+    root: str
 
     def fileno(self) -> int:
         """Return a pidfd, which is readable when the process has ended; -1 if there is none."""
@@ -128,6 +131,8 @@ def is_a_shell(pid: int) -> bool:
 
 class LocalProcess:
     """A bash on this machine. It stays unreaped until ``reap``, so that the kernel does not reuse its number."""
+
+    root = ""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process

@@ -31,7 +31,7 @@ from tools.environments.shell.outcome import CHANGED, exit_code, last_report, wh
 from tools.environments.shell.reaper import CLOSE_LIMIT, GRACE, Endings, end_all
 from tools.environments.shell.shell import Shell
 from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all, with_status
-from tools.environments.shell.spawned import LocalBackgroundProcess
+from tools.environments.shell.spawned import Begin, LocalBackgroundProcess, Spawned
 from tools.environments.shell.use import CallsInside, reserve_room, take_room
 from tools.time_limit import seconds_left
 
@@ -131,20 +131,18 @@ class ShellPool:
         said = shell.snapshot or self._kept.snapshot
         return driver.may_trap(command) or (said is not None and said.mentions_traps)
 
-    async def spawn(self, request: ExecRequest, cwd: str) -> LocalBackgroundProcess:
+    async def spawn(self, request: ExecRequest, cwd: str, begin: Begin[Spawned]) -> Spawned:
         """Start a process in the existing folder ``cwd``. Raises EnvironmentFailed."""
-        text = command_text(request)
         with self._entered(beside=True):
             shell = await self._copy(cwd, self._wants)
             try:
-                spawned = LocalBackgroundProcess(shell, shell.begin(_bytes(text), None, None, request.env), self._forget)
+                spawned = begin(shell, request, self._forget)
             except BaseException:
                 self._endings.kill(shell)
                 raise
             with self._lock:
                 self._spawned[shell] = spawned
-        if request.stdin:
-            await spawned.write(request.stdin)
+        await spawned.begin_with(request.stdin)
         return spawned
 
     def _forget(self, shell: Shell) -> None:
@@ -382,6 +380,8 @@ class ShellPool:
             self._endings.retire(shell, GRACE)
         live_shells().forget(self)
         await self._endings.over(GRACE + CLOSE_LIMIT)
+        for spawned in list(self._spawned.values()):
+            spawned.hang_up()
         await end_all([*self._endings.left, *(each.process for each in self._spawned)])
         for spawned in list(self._spawned.values()):
             await _enders.run(spawned.end)

@@ -27,7 +27,8 @@ _HEADING = 1 << 12
 """Maximum bytes of a heading."""
 _MOST = 1 << 26
 """Maximum bytes of a report."""
-_EDGE = select.EPOLLIN | select.EPOLLET
+EDGE = select.EPOLLIN | select.EPOLLET
+"""Events of a stream of commands: the next one comes only after the stream was read to its end."""
 
 
 class Shell:
@@ -86,7 +87,7 @@ class Shell:
         self.limits = limits_of(self.process.pid)
         self.epoll.register(self.folder.reports, select.EPOLLIN)  # level-triggered: not always read to its end
         for fd in self.folder.streams.values():
-            self.epoll.register(fd, _EDGE)
+            self.epoll.register(fd, EDGE)
         self._poll.register(self.folder.reports, select.POLLIN)
         if self.process.fileno() >= 0:
             self.epoll.register(self.process.fileno(), select.EPOLLIN)
@@ -127,7 +128,7 @@ class Shell:
                 folder.give_input(stdin)
             elif stdin is None:
                 feed = folder.feed_input()
-                command = driver.running(folder.inner, self._mark).encode() + command
+                command = self.saying_running.encode() + command
             if env or cwd is not None:
                 folder.write("v", driver.FIRST_LINE + command)
                 command = driver.run_with(folder.inner, cwd, env).encode("utf-8", "surrogateescape")
@@ -148,6 +149,11 @@ class Shell:
             given = driver.with_input(folder.inner) if stdin != b"" else b""
             self._feed(b"%s%s\n%s\n%s" % (line, given, self._finish(nonce).encode(), self._waiting))
         return feed
+
+    @property
+    def saying_running(self) -> str:
+        """Text for the beginning of a command that sets ``running``."""
+        return driver.running(self.folder.inner, self._mark)
 
     def _finish(self, nonce: str) -> str:
         if self._brief:
@@ -328,7 +334,7 @@ class Shell:
             self.is_usable = False
             return None
         self.epoll.unregister(old)
-        self.epoll.register(new, _EDGE)
+        self.epoll.register(new, EDGE)
         return old
 
     def is_well(self) -> bool:

@@ -8,8 +8,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from typing import TypeAlias, TypeVar
 
+from toolcrib.contract.environment import ExecRequest
 from tools.environments import _groups
+from tools.environments._request import command_text
+from tools.environments._waiter import ReadableWaits
 from tools.environments.shell.launcher import kill_session
 from tools.environments.shell.shell import Shell
 
@@ -24,6 +28,10 @@ class LocalBackgroundProcess:
     ``forget`` is called when it has ended and was reaped.
     """
 
+    _names: tuple[str, ...] = ("stdout", "stderr")
+    signals: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM)
+    """Signals that ``kill`` sends before SIGKILL."""
+
     def __init__(self, shell: Shell, stdin: int, forget: Callable[[Shell], None]) -> None:
         self.pid = shell.process.pid
         self._shell: Shell | None = shell
@@ -34,6 +42,12 @@ class LocalBackgroundProcess:
         self._forget = forget
         self._code: int | None = None
         self._ended: set[str] = set()
+        self._waits = ReadableWaits()
+
+    async def begin_with(self, stdin: bytes) -> None:
+        """Write the first input. Raises BrokenPipeError as ``write`` does."""
+        if stdin:
+            await self.write(stdin)
 
     # -- output --------------------------------------------------------------------------------------------------
 
@@ -43,11 +57,11 @@ class LocalBackgroundProcess:
         give_up = None if within is None else loop.time() + within
         while True:
             over = self._look() is not None  # before reading, so that the last output is not missed
-            for name in ("stdout", "stderr"):
+            for name in self._names:
                 chunk = self._take(name, over)
                 if chunk:
                     return name, chunk
-            if over and (self._shell is None or len(self._ended) == len(self._shell.folder.streams)):
+            if over and (self._shell is None or len(self._ended) == len(self._names)):
                 return None
             if give_up is not None and loop.time() >= give_up:
                 return "stdout", b""
@@ -58,37 +72,32 @@ class LocalBackgroundProcess:
             if self._shell is None:
                 return b""
             try:
-                chunk = os.read(self._shell.folder.streams[name], _CHUNK)
+                chunk = self._chunk(self._shell, name)
             except BlockingIOError:
                 return b""
         if not chunk and over:
             self._ended.add(name)
         return chunk
 
+    def _chunk(self, shell: Shell, name: str) -> bytes:
+        """Read what is there, b"" at the end of the stream. Raises BlockingIOError."""
+        return os.read(shell.folder.streams[name], _CHUNK)
+
     async def _pause(self, loop: asyncio.AbstractEventLoop, give_up: float | None) -> None:
         """Wait until something happens, or the next check is due."""
         shell = self._shell
         if shell is None:
             return
-        woken = loop.create_future()
 
-        def wake() -> None:
+        def consume() -> None:
             with contextlib.suppress(ValueError, OSError):  # closed meanwhile, or another waiter was faster
                 for event, _ in shell.epoll.poll(0):
                     if event == shell.process.fileno():
                         shell.epoll.unregister(event)
-            if not woken.done():
-                woken.set_result(None)
 
-        try:
-            fd = shell.epoll.fileno()
-            loop.add_reader(fd, wake)
-        except (ValueError, OSError):  # closed meanwhile
-            return
-        try:
-            await asyncio.wait([woken], timeout=_LOOK if give_up is None else max(0.0, min(_LOOK, give_up - loop.time())))
-        finally:
-            loop.remove_reader(fd)
+        seconds = _LOOK if give_up is None else max(0.0, min(_LOOK, give_up - loop.time()))
+        with contextlib.suppress(ValueError, OSError):  # closed meanwhile
+            await self._waits.wait(shell.epoll.fileno(), seconds, consume)
 
     def code(self) -> int | None:
         """Return the exit code, or None while the process runs."""
@@ -155,7 +164,7 @@ class LocalBackgroundProcess:
         if shell is None:
             return
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self.signals:
             for each in (number, signal.SIGCONT):  # a stopped process handles the signal only then
                 if self._look() is None:
                     shell.process.send(each)
@@ -169,6 +178,9 @@ class LocalBackgroundProcess:
     def _others(self, shell: Shell) -> set[int]:
         return {one.pid for one in shell.process.members()} - {shell.process.pid}
 
+    def hang_up(self) -> None:
+        """Close what a person would close, before the process is ended. Nothing for a process without a terminal."""
+
     def end(self) -> None:
         """End the process at once. May be called twice."""
         with self._lock:
@@ -180,3 +192,14 @@ class LocalBackgroundProcess:
         self._code = self._code if self._code is not None else code if code is not None else shell.exit_code()
         self._close_input()
         self._forget(shell)
+
+
+Spawned = TypeVar("Spawned", bound=LocalBackgroundProcess)
+Begin: TypeAlias = Callable[[Shell, ExecRequest, Callable[[Shell], None]], Spawned]
+"""Starts the command of a request in a shell. The function that it gets is ``forget``. Raises EnvironmentFailed."""
+
+
+def begin(shell: Shell, request: ExecRequest, forget: Callable[[Shell], None]) -> LocalBackgroundProcess:
+    """Start a command with pipes. Raises EnvironmentFailed."""
+    command = command_text(request).encode("utf-8", "surrogateescape")
+    return LocalBackgroundProcess(shell, shell.begin(command, None, None, request.env), forget)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ from tools.environments.remote.channel import ChannelBroken, ChannelEnded, Strea
 if TYPE_CHECKING:
     import paramiko
 
+    from toolcrib.contract.terminal import TerminalSize
     from tools.environments.ssh.transport import End
 
 _CHUNK = 1 << 16
@@ -187,6 +189,15 @@ class SshChannel:
                 self._channel.shutdown_write()
 
         self._quietly(shut)
+
+    def resize(self, size: TerminalSize) -> None:
+        """Change the size of the process's terminal. See TerminalChannel."""
+        import paramiko
+
+        from tools.environments.ssh.transport import sending
+
+        with contextlib.suppress(paramiko.SSHException, EOFError, OSError), sending(self._channel):  # reading reports the loss
+            self._channel.resize_pty(size.columns, size.rows)
 
     def close(self) -> None:
         if self._closed:

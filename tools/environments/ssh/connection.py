@@ -62,19 +62,19 @@ class Connection:
         """True while the connection is up."""
         return self._transport.is_active()
 
-    def open(self, argv: Sequence[str]) -> SshChannel | None:
+    def open(self, argv: Sequence[str], *, terminal: bool = False) -> SshChannel | None:
         """Open a channel. Return None if the server allows no more on this connection.
 
         Raises EnvironmentFailed; ``alive`` is then False if the connection was lost. One caller at a time, so that the guard gets
         a channel before they run out.
         """
         with self._opening:
-            return self._open(argv)
+            return self._open(argv, terminal)
 
-    def _open(self, argv: Sequence[str]) -> SshChannel | None:
+    def _open(self, argv: Sequence[str], terminal: bool) -> SshChannel | None:
         if self._full:
             return None
-        channel = self._session(f"exec {shlex.join(argv)}")
+        channel = self._session(f"exec {shlex.join(argv)}", terminal=terminal)
         if channel is None:
             self._full = True
             return None
@@ -87,7 +87,7 @@ class Connection:
         fed, done = self._transport.fed, lambda: self._gone(channel.get_id())
         return SshChannel(channel, end, room=room, why=self._why, fed=fed, done=done)
 
-    def _session(self, command: str) -> paramiko.Channel | None:
+    def _session(self, command: str, *, terminal: bool = False) -> paramiko.Channel | None:
         try:
             with limited(self._transport, _OPEN_LIMIT):
                 try:
@@ -95,13 +95,17 @@ class Connection:
                 except paramiko.ChannelException:
                     return None
                 self._transport.ends[channel.get_id()] = End()
+                if terminal:
+                    channel.get_pty("", width=0, height=0)
                 channel.exec_command(command)
                 return channel
         except (paramiko.SSHException, EOFError, OSError) as error:
             if not self.alive:
                 raise EnvironmentFailed(f"{self._where}: {self._why()}; nothing was run: call again") from error
+            forbids = "PermitTTY no, or ForceCommand" if terminal else "ForceCommand"
+            what = "terminals" if terminal else "programs"
             raise EnvironmentFailed(
-                f"{self._where} does not start programs ({error}): does its sshd_config forbid that (ForceCommand)?"
+                f"{self._where} does not start {what} ({error}): does its sshd_config forbid that ({forbids})?"
             ) from error
 
     def _gone(self, number: int) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import EnvironmentFailed
-from tools.environments.remote.environment import RemoteEnvironment
 from tools.environments.remote.once import run_once
 from tools.environments.remote.shell_channel import ChannelLost, NeverBegan
+from tools.environments.remote.terminal import TerminalEnvironment
 from tools.environments.ssh.link import SshLink
 from tools.environments.ssh.target import Wish
 
@@ -27,7 +27,7 @@ def open_ssh(cwd: str | None = None, *, env: Mapping[str, str] | None = None, **
     except BaseException:
         link.close()
         raise
-    return RemoteEnvironment(link, start, env=env)
+    return TerminalEnvironment(link, start, env=env)
 
 
 def _folder(link: SshLink, cwd: str) -> str:

@@ -9,12 +9,13 @@ from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING
 
 from toolcrib.contract.errors import EnvironmentFailed
-from tools.environments.remote.channel import Channel, Link
+from tools.environments.remote.channel import Channel, Link, TerminalChannel
 from tools.environments.ssh import guard
 from tools.environments.ssh.dial import answers, connect
 from tools.environments.ssh.target import Wish, resolve
 
 if TYPE_CHECKING:
+    from tools.environments.ssh.channel import SshChannel
     from tools.environments.ssh.connection import Connection
 
 _PROBE = 1.5
@@ -43,13 +44,19 @@ class SshLink(Link):
         return f"ssh:{self._hops[-1].where}"
 
     def open(self, argv: Sequence[str]) -> Channel:
+        return self._open(argv)
+
+    def open_terminal(self, argv: Sequence[str]) -> TerminalChannel:
+        return self._open(argv, terminal=True)
+
+    def _open(self, argv: Sequence[str], *, terminal: bool = False) -> SshChannel:
         while True:
             for connection in self._standing():
-                channel = self._try(connection, argv)
+                channel = self._try(connection, argv, terminal)
                 if channel is not None:
                     return channel
             connection = self._dialled()
-            channel = connection.open(argv)
+            channel = connection.open(argv, terminal=terminal)
             if self._closed.is_set():
                 connection.close()
                 raise self._over()
@@ -67,12 +74,12 @@ class SshLink(Link):
     def _over(self) -> EnvironmentFailed:
         return EnvironmentFailed(f"the connection to {self.where} is closed: open another environment")
 
-    def _try(self, connection: Connection, argv: Sequence[str]) -> Channel | None:
+    def _try(self, connection: Connection, argv: Sequence[str], terminal: bool) -> SshChannel | None:
         """Open a channel on a connection. Return None if it allows no more, or was lost before."""
         fault: EnvironmentFailed | None = None
         if connection.alive:
             try:
-                return connection.open(argv)
+                return connection.open(argv, terminal=terminal)
             except EnvironmentFailed as error:
                 fault = error
         if fault is not None and connection.alive:
