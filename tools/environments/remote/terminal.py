@@ -18,7 +18,7 @@ from tools.environments._request import command_text, folder_of
 from tools.environments.remote import frame, left
 from tools.environments.remote.aside import aside, in_spite
 from tools.environments.remote.call import Beside
-from tools.environments.remote.channel import TerminalChannel
+from tools.environments.remote.channel import ChannelBroken, ChannelEnded, TerminalChannel
 from tools.environments.remote.environment import NOWHERE, RemoteEnvironment
 from tools.environments.remote.shell_channel import ARGV, ChannelLost, NeverBegan
 from tools.environments.remote.spawned import NO_FOLDER, RemoteBackgroundProcess, state_lines
@@ -91,7 +91,7 @@ class RemoteTerminal(RemoteBackgroundProcess):
         forget: Callable[[RemoteBackgroundProcess], None],
     ) -> None:
         super().__init__(channel, beside, forget)
-        self._terminal = channel
+        self._terminal, self._owes_end = channel, False
         stream = TerminalStream(*marks, lambda data: self._chunks.append(("stdout", data)))
         self.exchange.out = self.exchange.err = stream
 
@@ -116,9 +116,15 @@ class RemoteTerminal(RemoteBackgroundProcess):
         return self._code == NO_FOLDER and not self.exchange.begun
 
     def close_stdin(self) -> None:
-        """Type the end of input."""
-        if self._code is None:
-            self._terminal.write(END_OF_INPUT)
+        """Type the end of input, later if the channel has no room."""
+        self._owes_end = True
+        self._look()
+
+    def _look(self) -> int | None:
+        with contextlib.suppress(ChannelEnded, ChannelBroken, OSError, ValueError):  # reading reports it
+            if self._owes_end and not self._keeper.lost:
+                self._owes_end = not self._terminal.write(END_OF_INPUT)
+        return super()._look()
 
     async def resize(self, size: TerminalSize) -> None:
         if self._code is None:
@@ -147,7 +153,8 @@ class TerminalEnvironment(RemoteEnvironment):
             channel = await aside(self._link.open_terminal, _argv(path, marks[0], bare=snapshot is not None))
             terminal = RemoteTerminal(channel, marks, keepers.beside, self._spawned.discard)
             await self._begin(terminal, size)
-            await terminal.write(request.stdin)
+            with contextlib.suppress(BrokenPipeError):  # the command needed no input
+                await terminal.write(request.stdin)
         except BaseException as error:
             if terminal is not None:
                 await in_spite(terminal.kill())

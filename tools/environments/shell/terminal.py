@@ -8,6 +8,7 @@ master never enters the sandbox.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
 import os
@@ -45,6 +46,7 @@ class LocalTerminal(LocalBackgroundProcess):
 
     def __init__(self, shell: Shell, master: int, forget: Callable[[Shell], None]) -> None:
         super().__init__(shell, master, forget)
+        self._owes_end = False
 
     async def begin_with(self, stdin: bytes) -> None:
         """Wait until the terminal belongs to the shell, and type the first input. Raises EnvironmentFailed."""
@@ -57,7 +59,8 @@ class LocalTerminal(LocalBackgroundProcess):
                 if code is not None:
                     raise EnvironmentFailed(_not_run(shell, code))
                 await self._pause(loop, None)
-            await self.write(stdin)
+            with contextlib.suppress(BrokenPipeError):  # the command needed no input
+                await self.write(stdin)
         except BaseException:
             self.end()
             raise
@@ -76,11 +79,25 @@ class LocalTerminal(LocalBackgroundProcess):
                 raise
         return b"".join(chunks)
 
+    async def write(self, data: bytes) -> None:
+        try:
+            await super().write(data)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raise BrokenPipeError("the process has ended") from error
+
     def close_stdin(self) -> None:
-        """Type the end of input."""
-        with self._lock:
-            if self._stdin >= 0 and self._code is None:
+        """Type the end of input, later if the terminal's input is full."""
+        self._owes_end = True
+        self._look()
+
+    def _look(self) -> int | None:
+        with self._lock, contextlib.suppress(OSError):  # full, or over
+            if self._owes_end and self._stdin >= 0:
                 os.write(self._stdin, END_OF_INPUT)
+                self._owes_end = False
+        return super()._look()
 
     async def resize(self, size: TerminalSize) -> None:
         with self._lock:

@@ -100,10 +100,12 @@ def test_a_command_has_the_shells_state_and_a_terminal_of_its_size(env, opens, f
             assert await one.sees(r"^/\d+\r\n(/dev/.*)\r\n30 100\r\nready\r\n") == "/dev/tty"
             await one.terminal.resize(TerminalSize(120, 40))
             assert await one.rest() == (b"40 120\r\n", 7)
-        async with opens("ps -o pid=,sid=,tpgid= $$; cat; exit 3", cwd="/", stdin=b"first\n\x04") as one:
+        async with opens("cat; pwd; exit 3", cwd="/", stdin=b"first\n\x04") as one:
+            assert await one.rest() == (b"first\r\nfirst\r\n/\r\n", 3)
+        async with opens("ps -o pid=,sid=,tpgid= $$") as one:
             pid, session, foreground = (await one.sees(r"(\d+ +\d+ +\d+)\r\n")).split()
             assert pid == session == foreground
-            assert await one.rest() == (b"first\r\nfirst\r\n", 3)
+            assert await one.rest() == (b"", 0)
             await one.terminal.resize(SIZE)
         async with opens("trap 'echo bye' EXIT; nohup sleep 300 >/dev/null & echo $TERM", env={"TERM": "vt100"}) as one:
             assert await one.rest() == (b"vt100\r\nbye\r\n", 0)
