@@ -97,7 +97,7 @@ class RemoteTerminal(RemoteBackgroundProcess):
 
     @property
     def session(self) -> int:
-        return int(self.exchange.out.facts.rpartition(b" ")[2] or 0)
+        return int(self.exchange.out.facts.rpartition(b" ")[2] or 0) or self.pid
 
     async def until(self, is_so: Callable[[], object]) -> None:
         """Wait while the terminal starts. Raises ChannelLost; NeverBegan if its shell has ended."""
@@ -172,7 +172,7 @@ class TerminalEnvironment(RemoteEnvironment):
     async def _begin(self, terminal: RemoteTerminal, size: TerminalSize) -> None:
         """Record the terminal's session, and let it run the command. Raises ChannelLost."""
         self._spawned.add(terminal)
-        await terminal.until(lambda: terminal.pid)
+        await terminal.until(lambda: terminal.session > 1)
         self._keepers.sessions.add(terminal.session)
         await self._keepers.beside(left.record(self._keepers.root, terminal.session))
         await terminal.resize(size)

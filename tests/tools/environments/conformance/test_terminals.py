@@ -107,7 +107,7 @@ def test_a_command_has_the_shells_state_and_a_terminal_of_its_size(env, opens, f
             assert pid == session == foreground
             assert await one.rest() == (b"", 0)
             await one.terminal.resize(SIZE)
-        async with opens("trap 'echo bye' EXIT; nohup sleep 300 >/dev/null & echo $TERM", env={"TERM": "vt100"}) as one:
+        async with opens("trap 'echo bye' EXIT; (trap '' HUP; sleep 300) & echo $TERM", env={"TERM": "vt100"}) as one:
             assert await one.rest() == (b"vt100\r\nbye\r\n", 0)
         with pytest.raises(EnvironmentFailed, match=f"{folder}/none.* cannot be entered|{folder}/none does not exist"):
             await env.open_terminal(ExecRequest("true", cwd=f"{folder}/none"), SIZE)
@@ -150,18 +150,18 @@ def test_a_shell_has_jobs_and_a_repl_its_prompt(opens) -> None:
             await one.sees("\n42\r\n")
             await one.types("\x03")
             await one.sees("KeyboardInterrupt\r\n.*>>> ")
-            await one.types("\x04")
-            assert (await one.rest())[1] == 0
+            await one.types("exit(3)\n")
+            assert (await one.rest())[1] == 3
 
     asyncio.run(go())
 
 
-def test_a_program_that_floods_is_held_until_it_is_read(env, opens, folder) -> None:
+def test_a_program_that_floods_is_held_until_it_is_read(backend, opens, folder) -> None:
     async def go() -> None:
         async with opens("stty -opost; head -c 3000000 /dev/zero; echo over >over") as one:
             ended = asyncio.create_task(one.terminal.wait())
             await asyncio.sleep(0.3)
-            assert not (folder / "over").exists()
+            assert backend[0] == "ssh" or not (folder / "over").exists()  # sshd itself keeps up to 16 MB
             ended.cancel()
             total = 0
             while (chunk := await one.terminal.read()) is not None:
