@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from toolcrib.contract.terminal import OpensTerminals, TerminalProcess, TerminalSize
 
 _START = 20.0
+_LOOK = 0.02
+_AHEAD = 1 << 18
+"""Maximum bytes read while waiting for the end."""
 _SIGN = b"\x1e"
 # SIGWINCH shows that the terminal has its size. It has none at the beginning, so the signal always comes.
 _WAIT = r"""
@@ -109,6 +112,15 @@ class RemoteTerminal(RemoteBackgroundProcess):
             if loop.time() >= give_up:
                 raise ChannelLost(f"no answer within {_START:g} seconds")
             await self._pause(give_up)
+
+    async def wait(self) -> int:
+        """Wait for the process and return its exit code. A program that prints more than is read has to wait."""
+        while (code := self._code) is None:
+            if sum(len(data) for _, data in self._chunks) > _AHEAD:
+                await asyncio.sleep(_LOOK)
+            elif self._look() is None:
+                await self._pause(None)
+        return code
 
     @property
     def lacks_folder(self) -> bool:
