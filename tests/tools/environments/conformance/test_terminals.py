@@ -107,7 +107,7 @@ def test_a_command_has_the_shells_state_and_a_terminal_of_its_size(env, opens, f
             assert pid == session == foreground
             assert await one.rest() == (b"", 0)
             await one.terminal.resize(SIZE)
-        async with opens("trap 'echo bye' EXIT; (trap '' HUP; sleep 300) & echo $TERM", env={"TERM": "vt100"}) as one:
+        async with opens("trap 'echo bye' EXIT; (trap '' HUP; sleep 300) & sleep 0.1; echo $TERM", env={"TERM": "vt100"}) as one:
             assert await one.rest() == (b"vt100\r\nbye\r\n", 0)
         with pytest.raises(EnvironmentFailed, match=f"{folder}/none.* cannot be entered|{folder}/none does not exist"):
             await env.open_terminal(ExecRequest("true", cwd=f"{folder}/none"), SIZE)
