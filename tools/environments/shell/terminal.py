@@ -15,6 +15,7 @@ import os
 import signal
 import struct
 import termios
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ TERM = "xterm-256color"
 END_OF_INPUT = b"\x04"
 UNSET = "\\builtin unset -v COLUMNS LINES 2>/dev/null\n"
 _CHUNK = 1 << 16
+_LINGER = 0.1
+"""Seconds without output after the end of the shell, when the kernel has passed on the last of it."""
 _NUMBER, _UNLOCK = (0x80045430, 0x40045431) if termios.TIOCSWINSZ == 0x5414 else (0x40045430, 0x80045431)
 """TIOCGPTN and TIOCSPTLCK, which have no name in Python. Some processors, such as ppc64le, encode the direction differently."""
 
@@ -47,6 +50,7 @@ class LocalTerminal(LocalBackgroundProcess):
     def __init__(self, shell: Shell, master: int, forget: Callable[[Shell], None]) -> None:
         super().__init__(shell, master, forget)
         self._owes_end = False
+        self._silent_since = 0.0
 
     async def begin_with(self, stdin: bytes) -> None:
         """Wait until the terminal belongs to the shell, and type the first input. Raises EnvironmentFailed."""
@@ -64,6 +68,14 @@ class LocalTerminal(LocalBackgroundProcess):
         except BaseException:
             self.end()
             raise
+
+    def _take(self, name: str, over: bool) -> bytes:
+        chunk = super()._take(name, over)
+        if over and not chunk:  # a process that ignores SIGHUP still has the terminal open, which the kernel hung up
+            self._silent_since = self._silent_since or time.monotonic()
+            if time.monotonic() - self._silent_since > _LINGER:
+                self._ended.add(name)
+        return chunk
 
     def _chunk(self, shell: Shell, name: str) -> bytes:
         """Collect some reads: each returns 4 KiB at most."""
