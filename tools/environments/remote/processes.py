@@ -65,8 +65,8 @@ class ProcessScan:
 
 
 def listing(sessions: Iterable[int]) -> str:
-    """Return a script whose output ``read`` parses."""
-    names = [str(each) for each in sessions] or ["-"]
+    """Return a script whose output ``read`` parses. It lists no processes of session 0, which is that of no command."""
+    names = [str(each) for each in sessions if each > 1] or ["-"]
     # Most processes of a machine belong to others: skip them without splitting the line.
     pattern = "|".join(f'*" {name} "*' for name in names)
     return _LIST.replace("PATTERN", pattern).replace("SESSIONS", " ".join(names))

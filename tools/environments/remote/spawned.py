@@ -160,7 +160,7 @@ class RemoteBackgroundProcess:
         """Send INT, TERM and KILL to all processes of the command, as far as needed."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ChannelLost):  # out of reach
-            for number in self.signals if self.session > 1 else ():  # it may not have reported its numbers yet
+            for number in self.signals:
                 give_up = loop.time() + _GRACE
                 while loop.time() < give_up:
                     listed = await self._beside(processes.listing([self.session]))
