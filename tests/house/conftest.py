@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -37,6 +38,19 @@ class Source:
     @cached_property
     def statements(self) -> list[ast.AST]:
         return list(_statements(self.tree))
+
+    @cached_property
+    def expressions(self) -> tuple[list[ast.Constant], list[ast.Compare]]:
+        """The strings without docstrings, and the comparisons: visiting all nodes takes longer than anything else here."""
+        docs = {id(node.value) for node in self.statements if isinstance(node, ast.Expr)}
+        strings, compared = [], []
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Constant):
+                if isinstance(node.value, str) and id(node) not in docs:
+                    strings.append(node)
+            elif isinstance(node, ast.Compare):
+                compared.append(node)
+        return strings, compared
 
     @property
     def layer(self) -> int:
@@ -83,7 +97,12 @@ def _read_all(root: Path, tops: tuple[str, ...]) -> list[Source]:
     for top in tops:
         single = root / f"{top}.py"
         files.extend([single] if single.exists() else sorted((root / top).rglob("*.py")))
-    return [_read(path, root) for path in files if "__pycache__" not in path.parts]
+    gc.disable()  # the trees are a million objects, which stay: the garbage collector would visit them again and again
+    try:
+        return [_read(path, root) for path in files if "__pycache__" not in path.parts]
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -37,16 +37,16 @@ def own_places(name: str) -> tuple[str, ...]:
     return (folder, f"agent/backends/{name}.py", "tools/environments/rows.py", "agent/config/_environments.py")
 
 
-def strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def strings(source: Any) -> Iterator[tuple[int, str]]:
     """Yield the strings of a module with their lines, without docstrings and help."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            continue
-        if isinstance(node, ast.Assign) and HELP in map(ast.unparse, node.targets):
-            continue
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    helps = [
+        range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        for node in source.statements
+        if isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id == HELP for one in node.targets)
+    ]
+    for node in source.expressions[0]:
+        if not any(node.lineno in lines for lines in helps):
             yield node.lineno, node.value
-        yield from strings(node)
 
 
 def named(text: str, names: Sequence[str]) -> list[str]:
@@ -54,7 +54,7 @@ def named(text: str, names: Sequence[str]) -> list[str]:
     return [
         name
         for name in names
-        if text == name or (name not in ORDINARY and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text))
+        if text == name or (name not in ORDINARY and name in text and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text))
     ]
 
 
@@ -67,7 +67,7 @@ def test_a_backend_is_named_in_its_own_places_alone(sources: Sequence[Any]) -> N
         excuse = next((one for one in EXCUSED if source.path == one or (one.endswith("/") and source.path.startswith(one))), "")
         found = [
             f"{source.path}:{line} names {name}"
-            for line, text in strings(source.tree)
+            for line, text in strings(source)
             for name in named(text, list(ROWS))
             if not source.path.startswith(own_places(name))
         ]

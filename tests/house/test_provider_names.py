@@ -43,16 +43,14 @@ def modules_of_wires() -> set[str]:
 
 def named(source: Any) -> Iterator[str]:
     telling = Regex("|".join(sorted(telling_names())))
-    docs = {id(node.value) for node in source.statements if isinstance(node, ast.Expr)}
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            if telling.search(node.value.lower()):
-                yield f"{source.path}:{node.lineno} says {node.value[:60]!r}"
-        elif isinstance(node, ast.Compare):
-            constants = {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
-            text = ast.unparse(node)
-            if constants & PLAIN and ("provider" in text or "wire" in text):
-                yield f"{source.path}:{node.lineno} compares {text[:60]}"
+    strings, compared = source.expressions
+    for node in strings:
+        if telling.search(node.value.lower()):
+            yield f"{source.path}:{node.lineno} says {node.value[:60]!r}"
+    for node in compared:
+        constants = {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+        if constants & PLAIN and ("provider" in (text := ast.unparse(node)) or "wire" in text):
+            yield f"{source.path}:{node.lineno} compares {text[:60]}"
 
 
 def test_no_other_module_names_a_provider(sources: Sequence[Any]) -> None:

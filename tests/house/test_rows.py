@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -65,10 +64,10 @@ def _named(sources: Sequence[Any]) -> Iterator[tuple[str, int, str]]:
     for source in sources:
         if source.module == "toolsets":
             continue
-        for node in ast.walk(source.tree):
-            if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or node.value not in homes:
-                continue
+        for node in source.expressions[0]:
             name = node.value
+            if name not in homes:
+                continue
             if source.module != homes[name] and not source.path.startswith(OWN.get(name, "-")):
                 yield source.path, node.lineno, name
 
