@@ -25,6 +25,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from tests.forks import Forks
     from tools.environments.ssh.target import Wish
 
 # No database: a run leaves no file behind. No deadline: no test here measures time.
@@ -304,6 +305,15 @@ def root() -> Path:
 def python() -> str:
     """Return the interpreter that runs the tests, for tests that start a new one."""
     return sys.executable
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Start toolcrib by forks of a process that has loaded it."""
+    from tests.forks import Forks
+
+    with Forks() as forks:
+        yield forks
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A user at a terminal: the installed program under pexpect with a screen of pyte, or in tmux, which can be resized."""
+"""A user at a terminal: the program under pexpect with a screen of pyte, or in tmux, which can be resized."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,9 +16,14 @@ import pexpect
 import pyte
 import pytest
 
+from tests.forks import COMMAND, Forks, heeds_interrupts
 from toolcrib.testing import ChatServer
 
-COMMAND = Path(sys.executable).with_name("toolcrib")
+FORKED = {
+    *("test_delegates.py", "test_golden.py", "test_input.py", "test_model.py", "test_parked.py", "test_planning.py"),
+    *("test_progress.py", "test_screen.py", "test_setup.py", "test_tools_picker.py"),
+}
+"""Files about conversations, screens and keys. All others start a new program each time."""
 PATIENCE = 60.0
 """Seconds that each step may take on a busy machine. No test here measures time."""
 CURSOR_QUERY = b"\x1b[6n"
@@ -29,26 +33,25 @@ VARIANT = "\ufe0f".encode()
 """A mark that requests an emoji's wide form; pyte drops the text after it."""
 
 
-def _heeds_interrupts() -> None:
-    """Handle Ctrl-C as at a user's terminal: a test run that a script started in the background ignores SIGINT, and its children
-    inherit that.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Person:
-    """A user who types and reads. ``sees`` waits until the screen shows something; text that scrolled away does not count."""
+    """A user who types and reads. ``sees`` waits until the screen shows something; text that scrolled away does not count.
 
-    def __init__(self, args: list[str], cwd: Path, env: dict[str, str], columns: int = 100, rows: int = 60) -> None:
+    ``forks`` starts the program; without it, it is started like a user's.
+    """
+
+    def __init__(
+        self, args: list[str], cwd: Path, env: dict[str, str], columns: int = 100, rows: int = 60, forks: Forks | None = None
+    ) -> None:
         self._screen = pyte.HistoryScreen(columns, rows, history=1000)
         self._stream = pyte.ByteStream(self._screen)
         self._text: str | None = ""
         self._held = b""
         self.written = b""
-        self.process = pexpect.spawn(
-            str(COMMAND), args, cwd=str(cwd), env=env, dimensions=(rows, columns), timeout=PATIENCE, echo=False,
-            preexec_fn=_heeds_interrupts,
-        )  # fmt: skip
+        options: dict[str, Any] = {"dimensions": (rows, columns), "timeout": PATIENCE, "echo": False}
+        if forks is not None:
+            self.process = forks.spawn(*args, cwd=cwd, env=env, **options)
+        else:
+            self.process = pexpect.spawn(str(COMMAND), args, cwd=str(cwd), env=env, preexec_fn=heeds_interrupts, **options)
         self.process.delaybeforesend = None
         self.process.delayafterclose = self.process.ptyproc.delayafterclose = 0.01
 
@@ -183,12 +186,16 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def sit_down(project: Path) -> Iterator[Callable[..., Person]]:
-    """Return ``sit_down("chat")``, which starts the program in the project's folder."""
+def sit_down(project: Path, forks: Forks, request: pytest.FixtureRequest) -> Iterator[Callable[..., Person]]:
+    """Return ``sit_down("chat")``, which starts the program in the project's folder: by a fork in the files of FORKED, elsewhere
+    like a user's.
+    """
     people: list[Person] = []
+    used = forks if request.path.name in FORKED else None
 
     def start(*args: str, columns: int = 100, rows: int = 60, **env: str) -> Person:
-        person = Person([*args], project, {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "1", **env}, columns, rows)
+        env = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "1", **env}
+        person = Person([*args], project, env, columns, rows, used)
         people.append(person)
         return person
 

@@ -14,6 +14,7 @@ import pytest
 
 from agent.config import state_dir
 from agent.store.sqlite import SqliteStore
+from tests.forks import Forks
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async
 
@@ -27,24 +28,16 @@ def delete(*names: str) -> Any:
     return ChatServer.calls(*(("terminal", {"command": f"rm -rf {name}"}) for name in names))
 
 
-def toolcrib(project: Path, *args: str, **more: Any) -> subprocess.CompletedProcess[str]:
+def toolcrib(forks: Forks, project: Path, *args: str, **more: Any) -> subprocess.CompletedProcess[str]:
     """Run the program as a script would, without a terminal."""
-    return subprocess.run(
-        [COMMAND, *args],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-        start_new_session=True,
-        **{"stdin": subprocess.DEVNULL, **more},
-    )
+    return forks.run(*args, cwd=project, **more)
 
 
-def park(project: Path, server: ChatServer, *more: str) -> list[str]:
+def park(forks: Forks, project: Path, server: ChatServer, *more: str) -> list[str]:
     """Start a run and wait until it is parked; return the ids of its tickets."""
     for name in ("build", "dist"):
         (project / name).mkdir(exist_ok=True)
-    done = toolcrib(project, "run", "tidy up", "--park", "--json", "--base-url", server.base_url, "--model", "m", *more)
+    done = toolcrib(forks, project, "run", "tidy up", "--park", "--json", "--base-url", server.base_url, "--model", "m", *more)
     assert done.returncode == 7, done
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [event["type"] for event in events[-2:]] == ["run_parked", "run_finished"]
@@ -55,12 +48,12 @@ def park(project: Path, server: ChatServer, *more: str) -> list[str]:
     return [ticket["id"] for ticket in events[-2]["tickets"]]
 
 
-def test_what_one_process_parked_is_answered_in_another_and_goes_on(sit_down: Any, project: Path) -> None:
+def test_what_one_process_parked_is_answered_in_another_and_goes_on(forks: Forks, sit_down: Any, project: Path) -> None:
     """002-24, 003-25: the call waits, runs once it is approved, and the model receives its result."""
     with ChatServer(delete("build"), ChatServer.text("All tidy.")) as server:
-        (ticket,) = park(project, server)
+        (ticket,) = park(forks, project, server)
         assert (project / "build").exists()
-        listed = toolcrib(project, "approvals").stdout
+        listed = toolcrib(forks, project, "approvals").stdout
         assert ticket[:8] in listed
         assert "cli" in listed
         person = sit_down("approvals", "answer", ticket[:8], "--continue")
@@ -71,15 +64,15 @@ def test_what_one_process_parked_is_answered_in_another_and_goes_on(sit_down: An
         assert person.waits_for_the_end() == 0
         assert not (project / "build").exists()
         assert [message["role"] for message in server.requests[-1]["messages"]] == ["system", "user", "assistant", "tool"]
-        late = toolcrib(project, "approvals", "answer", ticket)
+        late = toolcrib(forks, project, "approvals", "answer", ticket)
         assert late.returncode == 1
         assert "was already answered: approved by terminal on " in late.stderr
 
 
-def test_the_calls_are_run_and_the_rest_is_left(sit_down: Any, project: Path) -> None:
+def test_the_calls_are_run_and_the_rest_is_left(forks: Forks, sit_down: Any, project: Path) -> None:
     """002-31: an answer counts once; a denied sibling gets its reason, and the model receives both results, in order."""
     with ChatServer(delete("build", "dist"), ChatServer.text("I see.")) as server:
-        one, two = park(project, server)
+        one, two = park(forks, project, server)
         person = sit_down("approvals", "answer", one, "--scope", "once")
         assert "approved: this call only" in person.sees("approvals answer")
         assert person.waits_for_the_end() == 0
@@ -94,10 +87,10 @@ def test_the_calls_are_run_and_the_rest_is_left(sit_down: Any, project: Path) ->
         assert "not on a Friday" in second
 
 
-def test_a_living_host_of_the_session_goes_on(sit_down: Any, project: Path) -> None:
+def test_a_living_host_of_the_session_goes_on(forks: Forks, sit_down: Any, project: Path) -> None:
     """002-24: if another process waits for the answer, that process runs the call."""
     with ChatServer(delete("build")) as server:
-        (ticket,) = park(project, server)
+        (ticket,) = park(forks, project, server)
         store = SqliteStore(state_dir() / "toolcrib.db")
         try:
             (run,) = run_async(store.runs.parked())
@@ -115,22 +108,22 @@ def test_a_living_host_of_the_session_goes_on(sit_down: Any, project: Path) -> N
             store.close()
 
 
-def test_nobody_answers_without_a_terminal(project: Path) -> None:
+def test_nobody_answers_without_a_terminal(forks: Forks, project: Path) -> None:
     """003-28: a pipe can't answer either, whatever the command line contains."""
     with ChatServer(delete("build")) as server:
-        (ticket,) = park(project, server)
+        (ticket,) = park(forks, project, server)
         for words in ([], ["--scope", "once"], ["--deny", "no"]):
-            done = toolcrib(project, "approvals", "answer", ticket, *words, stdin=None, input="o\n")
+            done = toolcrib(forks, project, "approvals", "answer", ticket, *words, stdin="o\n")
             assert done.returncode == 2
             assert "needs a user at a terminal, and there is none here" in done.stderr
-        assert toolcrib(project, "approvals", "answer", "zz").returncode == 2
-        assert len(json.loads(toolcrib(project, "approvals", "pending", "--json").stdout)) == 1
+        assert toolcrib(forks, project, "approvals", "answer", "zz").returncode == 2
+        assert len(json.loads(toolcrib(forks, project, "approvals", "pending", "--json").stdout)) == 1
         assert (project / "build").exists()
 
 
-def test_who_leaves_the_prompt_answers_nothing(sit_down: Any, project: Path) -> None:
+def test_who_leaves_the_prompt_answers_nothing(forks: Forks, sit_down: Any, project: Path) -> None:
     with ChatServer(delete("build")) as server:
-        (ticket,) = park(project, server)
+        (ticket,) = park(forks, project, server)
         for key, code in (("c", 130), ("d", 1)):
             person = sit_down("approvals", "answer", ticket)
             person.sees(ASKED)
@@ -143,10 +136,10 @@ def test_who_leaves_the_prompt_answers_nothing(sit_down: Any, project: Path) -> 
         assert (project / "build").exists()
 
 
-def test_a_question_is_answered_with_a_choice(sit_down: Any, project: Path) -> None:
+def test_a_question_is_answered_with_a_choice(forks: Forks, sit_down: Any, project: Path) -> None:
     """003-25: use-as-result: the model receives the answer as the result."""
     with ChatServer(ChatServer.calls(CLARIFY), ChatServer.text("Green it is.")) as server:
-        (ticket,) = park(project, server)
+        (ticket,) = park(forks, project, server)
         person = sit_down("approvals", "answer", ticket, "--continue")
         person.sees(r"2\. green\n.*your own words >$")
         person.types("2")
@@ -155,10 +148,10 @@ def test_a_question_is_answered_with_a_choice(sit_down: Any, project: Path) -> N
         assert "green" in server.requests[-1]["messages"][-1]["content"]
 
 
-def test_the_chat_asks_what_waits_when_the_session_is_opened(sit_down: Any, project: Path) -> None:
+def test_the_chat_asks_what_waits_when_the_session_is_opened(forks: Forks, sit_down: Any, project: Path) -> None:
     """002-24"""
     with ChatServer(delete("build"), ChatServer.text("All tidy.")) as server:
-        park(project, server)
+        park(forks, project, server)
         person = sit_down("chat", "--continue")
         person.sees(ASKED)
         person.chooses("o")
@@ -167,43 +160,43 @@ def test_the_chat_asks_what_waits_when_the_session_is_opened(sit_down: Any, proj
         assert not (project / "build").exists()
 
 
-def test_a_task_waits_behind_a_parked_run(sit_down: Any, project: Path) -> None:
+def test_a_task_waits_behind_a_parked_run(forks: Forks, sit_down: Any, project: Path) -> None:
     """A pipe, or a run that can't ask, does not answer for the user: no call is denied, and nothing is lost."""
     with ChatServer(delete("build"), ChatServer.text("All tidy."), ChatServer.text("And more.")) as server:
-        (ticket,) = park(project, server)
-        done = toolcrib(project, "run", "and more", "--continue")
+        (ticket,) = park(forks, project, server)
+        done = toolcrib(forks, project, "run", "and more", "--continue")
         assert done.returncode == 7
         assert f"toolcrib approvals answer {ticket}" in done.stderr
         assert "your task waits in the session until that run has ended" in done.stderr
-        assert toolcrib(project, "run", "--continue").returncode == 7
-        piped = toolcrib(project, "chat", "--continue", stdin=None, input="hello\n")
+        assert toolcrib(forks, project, "run", "--continue").returncode == 7
+        piped = toolcrib(forks, project, "chat", "--continue", stdin="hello\n")
         assert piped.returncode == 1
         assert "a call waits for an answer" in piped.stderr
         assert (project / "build").exists()
         person = sit_down("approvals", "answer", ticket, "--scope", "once")
         assert person.waits_for_the_end() == 0
         server.responses.append(ChatServer.text("Hello."))
-        done = toolcrib(project, "run", "--continue")
+        done = toolcrib(forks, project, "run", "--continue")
         assert (done.returncode, done.stdout) == (0, "All tidy.\nAnd more.\nHello.\n")
 
 
-def test_what_nobody_answered_in_time_is_not_run(project: Path) -> None:
+def test_what_nobody_answered_in_time_is_not_run(forks: Forks, project: Path) -> None:
     """002-24: the ticket expires, an answer is too late, and the model is informed."""
     (project / "config.yaml").write_text("approval: {mode: cautious, park_timeout: 0.2}\n")
     with ChatServer(delete("build"), ChatServer.text("Too late.")) as server:
-        (ticket,) = park(project, server, "--config", str(project / "config.yaml"))
-        while json.loads(toolcrib(project, "approvals", "pending", "--json").stdout):
+        (ticket,) = park(forks, project, server, "--config", str(project / "config.yaml"))
+        while json.loads(toolcrib(forks, project, "approvals", "pending", "--json").stdout):
             continue
-        late = toolcrib(project, "approvals", "answer", ticket)
+        late = toolcrib(forks, project, "approvals", "answer", ticket)
         assert late.returncode == 1
         assert " expired on " in late.stderr
-        done = toolcrib(project, "run", "--continue")
+        done = toolcrib(forks, project, "run", "--continue")
         assert done.stdout == "Too late.\n"
         assert (project / "build").exists()
         assert "not answered in time" in server.requests[-1]["messages"][-1]["content"]
 
 
-def test_an_unfinished_run_of_a_killed_process_is_continued(project: Path) -> None:
+def test_an_unfinished_run_of_a_killed_process_is_continued(forks: Forks, project: Path) -> None:
     """002-24: a call that may have run is not run again, and the run ends with an answer."""
     ready = project / "ready"
     command = {"command": f"echo x >> {ready}; sleep 600"}
@@ -213,21 +206,21 @@ def test_an_unfinished_run_of_a_killed_process_is_continued(project: Path) -> No
             while not ready.exists() and process.poll() is None:
                 continue
             os.kill(process.pid, signal.SIGKILL)
-        done = toolcrib(project, "run", "--continue")
+        done = toolcrib(forks, project, "run", "--continue")
         assert (done.returncode, done.stdout) == (0, "It was interrupted.\n")
         assert ready.read_text() == "x\n"
         assert "may have run" in server.requests[-1]["messages"][-1]["content"]
-        assert toolcrib(project, "run", "--continue").returncode == 8, "there is no run left to continue"
+        assert toolcrib(forks, project, "run", "--continue").returncode == 8, "there is no run left to continue"
     without_engine = {**os.environ, "DOCKER_HOST": "unix:///nowhere"}  # docker containers of this machine do not matter here
-    assert toolcrib(project, "env", "prune", "--yes", env=without_engine).returncode == 0
+    assert toolcrib(forks, project, "env", "prune", "--yes", env=without_engine).returncode == 0
 
 
-def test_a_delegate_that_was_answered_goes_on_within_its_parent(sit_down: Any, project: Path) -> None:
+def test_a_delegate_that_was_answered_goes_on_within_its_parent(forks: Forks, sit_down: Any, project: Path) -> None:
     """With --continue the parent runs the delegate: alone, it would have another prompt and tools that its parent lacks."""
     order = ChatServer.calls(("delegate_task", {"task": "tidy", "tools": ["terminal"]}))
     with ChatServer(order, delete("build", "dist"), ChatServer.text("I did."), ChatServer.text("All tidy.")) as server:
-        park(project, server)
-        found = json.loads(toolcrib(project, "approvals", "pending", "--json").stdout)
+        park(forks, project, server)
+        found = json.loads(toolcrib(forks, project, "approvals", "pending", "--json").stdout)
         own, standing = sorted(found, key=lambda one: "relays" in one["parameters"])
         person = sit_down("approvals", "answer", own["id"], "--scope", "once", "--continue")
         person.sees(r"the run is parked: 1 call waits")

@@ -42,6 +42,7 @@ def run(job: dict[str, Any]) -> int:
 
 def load() -> None:
     """Import all modules of toolcrib that need only installed packages, and its late imports."""
+    importlib.import_module("model_tools")  # first: it registers the tools in their order
     for package in PACKAGES:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.", onerror=lambda name: None):
             with contextlib.suppress(ImportError):

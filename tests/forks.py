@@ -1,0 +1,286 @@
+"""Programs that start quickly: a process that has loaded toolcrib once is forked, instead of loading it for each start.
+
+Most of a short start is the loading of hundreds of modules. Importing a module only defines things (tests/house/test_start.py),
+so a fork is like a new process that has just loaded them. It is a child of the test's process, and has its own session, terminal,
+working directory, environment, command line and standard streams. It ends as a new process does. tests/e2e/test_forks.py compares
+the two.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import gc
+import io
+import json
+import os
+import platform
+import pty
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pexpect
+from pexpect.pty_spawn import ptyprocess
+
+COMMAND = Path(sys.executable).with_name("toolcrib")
+_ROOT = Path(__file__).resolve().parents[1]
+_CLONE = {"x86_64": 56, "aarch64": 220}
+"""Numbers of the system call."""
+_CLONE_PARENT = 0x8000
+_READ_AT_START = ("PYTHON", "LC_", "LANG", "COVERAGE", "LD_", "MALLOC_")
+"""Beginnings of variables that a process reads when it starts."""
+
+
+def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(_READ_AT_START) and name != "PYTHONPATH"}
+
+
+def _python_path(env: Mapping[str, str]) -> list[str]:
+    """Return the folders that come first in sys.path."""
+    return [folder for folder in env.get("PYTHONPATH", "").split(os.pathsep) if folder]
+
+
+class ForkedProcess:
+    """A started program, with the methods of ``subprocess.Popen`` that tests use."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        return self._wait(os.WNOHANG)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, less than 0 for a signal. Raises subprocess.TimeoutExpired."""
+        if self.returncode is None and timeout is not None:
+            watched = os.pidfd_open(self.pid)
+            try:
+                if not select.select([watched], [], [], timeout)[0]:
+                    raise subprocess.TimeoutExpired("toolcrib", timeout)
+            finally:
+                os.close(watched)
+        code = self._wait(0)
+        assert code is not None
+        return code
+
+    def _wait(self, options: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Forks:
+    """A context manager: the process that is forked. It is started when first used.
+
+    Its methods start ``toolcrib ARGV``. On machines that can't fork for another process, and under coverage, whose data each
+    process writes at its end, they start a new program.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._env = dict(os.environ)
+
+    def __enter__(self) -> Forks:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._process is not None and self._channel is not None:
+            self._channel.close()
+            self._process.wait()
+
+    def start(self, *argv: str, cwd: Path, streams: Sequence[int], env: Mapping[str, str] | None = None) -> Any:
+        """Start it in its own session with these files as standard streams, and return a process like ``subprocess.Popen``."""
+        env = dict(os.environ if env is None else env)
+        if not self._can_start(env):
+            given, out, err = streams
+            command = [str(COMMAND), *argv]
+            return subprocess.Popen(command, cwd=cwd, env=env, stdin=given, stdout=out, stderr=err, start_new_session=True)
+        return ForkedProcess(self._start({"argv": argv, "cwd": str(cwd), "env": env}, streams))
+
+    def run(
+        self, *argv: str, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None, timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """Start it and wait for its end, as ``subprocess.run``."""
+        with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            given.write(stdin)
+            given.seek(0)
+            with open(os.devnull) as nothing:  # noqa: PTH123 - it is no file of a folder
+                streams = [given if stdin else nothing, out, err]
+                process = self.start(*argv, cwd=cwd, env=env, streams=[one.fileno() for one in streams])
+            try:
+                code = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(argv, code, out.read(), err.read())
+
+    def spawn(self, *argv: str, cwd: Path, env: Mapping[str, str] | None = None, **options: Any) -> Any:
+        """Start it at a terminal, as ``pexpect.spawn``."""
+        env = dict(os.environ if env is None else env)
+        spawn = partial(_Spawned, self) if self._can_start(env) else pexpect.spawn
+        return spawn(str(COMMAND), [*argv], cwd=str(cwd), env=env, preexec_fn=heeds_interrupts, **options)
+
+    def _can_start(self, env: Mapping[str, str]) -> bool:
+        is_measured = any(name.startswith("COVERAGE_PROCESS") for name in env)
+        is_known = sys.platform == "linux" and platform.machine() in _CLONE
+        is_like = _read_at_start(env) == _read_at_start(self._env) and {*_python_path(env)} >= {*_python_path(self._env)}
+        return is_known and not is_measured and is_like
+
+    def _start(self, job: dict[str, Any], streams: Sequence[int]) -> int:
+        if self._channel is None:
+            self._open()
+        assert self._channel is not None
+        data = json.dumps(job).encode()
+        socket.send_fds(self._channel, [len(data).to_bytes(4, "big")], streams)
+        self._channel.sendall(data)
+        return int.from_bytes(_received(self._channel, 4), "big")
+
+    def _open(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._channel = ours
+            self._process = subprocess.Popen(
+                [sys.executable, str(Path(__file__)), str(theirs.fileno())],
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+
+
+class _Spawned(pexpect.spawn):  # type: ignore[misc]  # pexpect has no types
+    """A forked program at a terminal."""
+
+    def __init__(self, forks: Forks, *args: Any, **options: Any) -> None:
+        self._forks = forks
+        super().__init__(*args, **options)
+
+    def _spawnpty(
+        self, args: list[str], *, env: Mapping[str, str], cwd: str, dimensions: tuple[int, int], echo: bool = True, **_: Any
+    ) -> Any:
+        master, slave = pty.openpty()
+        try:
+            termios.tcsetwinsize(slave, dimensions)
+            if not echo:
+                modes = termios.tcgetattr(slave)
+                modes[3] &= ~termios.ECHO
+                termios.tcsetattr(slave, termios.TCSANOW, modes)
+            pid = self._forks._start(
+                {"argv": [os.fsdecode(one) for one in args[1:]], "cwd": os.fsdecode(cwd), "env": env}, [slave] * 3
+            )
+        finally:
+            os.close(slave)
+        return ptyprocess.PtyProcess(pid, master)
+
+
+def heeds_interrupts() -> None:
+    """Handle Ctrl-C as at a user's terminal: a test run that a script started in the background ignores SIGINT, and its children
+    inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _received(channel: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        if not (more := channel.recv(size - len(data))):
+            raise EOFError("the process that is forked has ended")
+        data += more
+    return data
+
+
+# -- in the process that is forked -----------------------------------------------------------------------------------
+
+
+def fork_for_parent() -> int:
+    """Fork. The new process is a child of our parent, which can wait for it; ``os.fork`` has no such flag."""
+    api, libc = ctypes.pythonapi, ctypes.PyDLL(None, use_errno=True)  # both keep the interpreter's lock
+    api.PyOS_BeforeFork()
+    pid = int(libc.syscall(_CLONE[platform.machine()], _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0))
+    if pid == 0:
+        api.PyOS_AfterFork_Child()
+    else:
+        api.PyOS_AfterFork_Parent()
+    if pid < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return pid
+
+
+def become(job: Mapping[str, Any], streams: Sequence[int]) -> None:
+    """Give this fork what a new process has."""
+    os.setsid()
+    for number, opened in enumerate(streams):
+        os.dup2(opened, number)
+    os.closerange(3, 1024)
+    if os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(job["cwd"])
+    sys.path[: len(_python_path(os.environ))] = _python_path(job["env"])
+    os.environ.clear()
+    os.environ.update(job["env"])
+    sys.argv = ["toolcrib", *job["argv"]]
+    sys.stdin = sys.__stdin__ = _like(sys.stdin, 0, "r")
+    sys.stdout = sys.__stdout__ = _like(sys.stdout, 1, "w")
+    sys.stderr = sys.__stderr__ = _like(sys.stderr, 2, "w")
+
+
+def _like(old: Any, number: int, mode: str) -> io.TextIOWrapper:
+    """Open a standard stream as Python does; ``old`` is the one of this process."""
+    direct = bool(old.write_through)  # PYTHONUNBUFFERED
+    raw = open(number, f"{mode}b", buffering=0 if direct and mode == "w" else -1, closefd=False)  # noqa: SIM115 - it stays open
+    by_lines = not direct and (number == 2 or os.isatty(number))
+    return io.TextIOWrapper(raw, old.encoding, old.errors, line_buffering=by_lines, write_through=direct)
+
+
+def serve(channel: socket.socket) -> bool:
+    """Fork for each job. Return True in a fork, which then runs the program, and False after the last job."""
+    while True:
+        data, streams, _, _ = socket.recv_fds(channel, 4, 3)
+        if not data:
+            return False
+        job = json.loads(_received(channel, int.from_bytes(data, "big")))
+        if (pid := fork_for_parent()) == 0:
+            channel.detach()
+            become(job, streams)
+            return True
+        for opened in streams:
+            os.close(opened)
+        channel.sendall(pid.to_bytes(4, "big"))
+
+
+if __name__ == "__main__":
+    sys.path[0] = str(_ROOT)  # for tests alone
+    from tests.fuzz.kill_forks import load
+
+    load()
+    del sys.path[0]
+    gc.collect()
+    gc.freeze()
+    if serve(socket.socket(fileno=int(sys.argv[1]))):
+        from agent.cli import main
+
+        sys.exit(main())
