@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ import pytest
 
 from agent.config import config_path, load_config, state_dir
 from agent.policy.confirmation import unconfirmed
+from tests.forks import Forks
 from tests.fuzz.small_disk import NoDiskError, mounted
 
-COMMAND = Path(sys.executable).with_name("toolcrib")
+Alone = Callable[..., tuple[int, str, str]]
 RULE = "# mine\napproval:\n  tools:\n    - {tool: terminal, decision: allow, why: '\x1b[2Jquick'}\n"
 
 
@@ -30,30 +30,28 @@ def file() -> Path:
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Any:
+def person(tmp_path: Path, forks: Forks) -> Any:
     def start(*args: str) -> Any:
-        return pexpect.spawn(str(COMMAND), [*args], cwd=str(tmp_path), timeout=60, encoding="utf-8", dimensions=(30, 120))
+        return forks.spawn(*args, cwd=tmp_path, timeout=60, encoding="utf-8", dimensions=(30, 120))
 
     return start
+
+
+@pytest.fixture
+def alone(tmp_path: Path, forks: Forks) -> Alone:
+    """Return a function that runs toolcrib without a terminal, and returns its exit code and its output."""
+
+    def run(*args: str) -> tuple[int, str, str]:
+        done = forks.run(*args, cwd=tmp_path)
+        return done.returncode, done.stdout, done.stderr
+
+    return run
 
 
 def _ends(process: Any) -> int | None:
     process.expect(pexpect.EOF)
     process.close()
     return process.exitstatus  # type: ignore[no-any-return]  # pexpect has no types
-
-
-def _alone(*args: str, cwd: Path) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [str(COMMAND), *args],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        start_new_session=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 def test_a_start_shows_what_changed_and_asks_once(file: Path, person: Any) -> None:
@@ -73,16 +71,16 @@ def test_a_start_shows_what_changed_and_asks_once(file: Path, person: Any) -> No
     assert _ends(person("call", "terminal", '{"command": "true"}')) == 0
 
 
-def test_without_a_terminal_it_is_not_obeyed_and_the_fix_is_named(file: Path, person: Any, tmp_path: Path) -> None:
+def test_without_a_terminal_it_is_not_obeyed_and_the_fix_is_named(file: Path, person: Any, tmp_path: Path, alone: Alone) -> None:
     file.write_text("plugins: {enabled: [mine]}\n")
     (file.parent / "plugins").mkdir()
     (file.parent / "plugins" / "mine.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
     for words in (("call", "terminal", '{"command": "true"}'), ("run", "x"), ("plugins",), ("chat",), ("doctor",), ("nonsense",)):
-        code, out, err = _alone(*words, cwd=tmp_path)
+        code, out, err = alone(*words)
         assert code in (1, 2)
         assert '+ plugins.enabled: ["mine"]' in out + err
         assert "at a terminal with `toolcrib config confirm`" in out + err
-    code, out, err = _alone("config", "confirm", cwd=tmp_path)
+    code, out, err = alone("config", "confirm")
     assert (code, out) == (2, "")
     assert "this needs a user at a terminal, and there is none here" in err
     assert not (tmp_path / "ran").exists()
@@ -96,26 +94,26 @@ def test_without_a_terminal_it_is_not_obeyed_and_the_fix_is_named(file: Path, pe
     agrees.sendline("yes")
     agrees.expect("confirmed")
     assert _ends(agrees) == 0
-    assert _alone("config", "confirm", cwd=tmp_path)[1] == f"{file}: nothing to confirm\n"
-    _alone("plugins", cwd=tmp_path)
+    assert alone("config", "confirm")[1] == f"{file}: nothing to confirm\n"
+    alone("plugins")
     assert (tmp_path / "ran").exists()
 
 
-def test_what_is_set_at_a_terminal_counts_at_once(file: Path, person: Any, tmp_path: Path) -> None:
+def test_what_is_set_at_a_terminal_counts_at_once(file: Path, person: Any, alone: Alone) -> None:
     assert _ends(person("config", "set", "terminal.pass_env", "[EDITOR]")) == 0
     assert unconfirmed(load_config()) == ()
     assert _ends(person("config", "unset", "terminal.pass_env")) == 0
     assert unconfirmed(load_config()) == ()
-    code, _out, err = _alone("config", "set", "terminal.pass_env", "[PAGER]", cwd=tmp_path)
+    code, _out, err = alone("config", "set", "terminal.pass_env", "[PAGER]")
     assert (code, "nothing starts until a user confirms it at a terminal: toolcrib config confirm" in err) == (4, True)
     called = ("call", "terminal", '{"command": "true"}')
-    assert _alone(*called, cwd=tmp_path)[0] == 2
+    assert alone(*called)[0] == 2
     assert _ends(person("config", "set", "tools.disabled", "[patch]")) == 0
-    assert _alone(*called, cwd=tmp_path)[0] == 2
-    assert "confirms it" not in _alone("config", "set", "display.thinking", "true", cwd=tmp_path)[2]
+    assert alone(*called)[0] == 2
+    assert "confirms it" not in alone("config", "set", "display.thinking", "true")[2]
 
 
-def test_what_only_looks_shows_what_was_confirmed_last(file: Path, person: Any, tmp_path: Path) -> None:
+def test_what_only_looks_shows_what_was_confirmed_last(file: Path, person: Any, tmp_path: Path, alone: Alone) -> None:
     """No question is asked, no change counts, and a line reports it."""
     assert _ends(person("config", "set", "tools.disabled", "[patch]")) == 0
     assert _ends(person("config", "set", "terminal.timeout", "77")) == 0
@@ -125,7 +123,7 @@ def test_what_only_looks_shows_what_was_confirmed_last(file: Path, person: Any, 
     )
     (file.parent / "plugins").mkdir()
     (file.parent / "plugins" / "mine.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
-    code, out, err = _alone("tools", "--json", cwd=tmp_path)
+    code, out, err = alone("tools", "--json")
     assert code == 0
     assert not next(one for one in json.loads(out) if one["name"] == "patch")["granted"]
     assert err == (
@@ -133,11 +131,11 @@ def test_what_only_looks_shows_what_was_confirmed_last(file: Path, person: Any, 
         " To confirm them at a terminal: toolcrib config confirm\n"
     )
     for look in (["explain", "ls"], ["sessions"], ["approvals"], ["usage"], ["toolsets"], ["env"], ["memory"]):
-        code, out, err = _alone(*look, cwd=tmp_path)
+        code, out, err = alone(*look)
         assert (code, "using the last confirmed version" in err) == (0, True), look
         assert "quick" not in out
     for words in (("tools", "disable", "terminal"), ("sessions", "prune", "--older-than", "9d", "--yes"), ("undo", "--yes")):
-        code, _, err = _alone(*words, cwd=tmp_path)
+        code, _, err = alone(*words)
         assert (code, "nothing runs until you confirm them" in err) == (2, True), words
     looked = person("tools", "list")
     looked.expect("patch")
@@ -162,7 +160,9 @@ def test_no_editor_is_opened_on_what_it_could_not_save(person: Any, tmp_path: Pa
     assert not (tmp_path / "opened").exists()
 
 
-def test_an_edit_is_confirmed_and_checked(file: Path, person: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_is_confirmed_and_checked(
+    file: Path, person: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: Alone
+) -> None:
     def edits(text: str) -> Any:
         (tmp_path / "new.yaml").write_text(text)
         monkeypatch.setenv("EDITOR", f"cp {tmp_path}/new.yaml")
@@ -191,20 +191,20 @@ def test_an_edit_is_confirmed_and_checked(file: Path, person: Any, tmp_path: Pat
     edited = person("config", "edit")
     edited.expect("no-such-editor cannot be started: .*set .EDITOR to your editor")
     assert _ends(edited) == 2
-    assert "this needs a user at a terminal" in _alone("config", "edit", cwd=tmp_path)[2]
+    assert "this needs a user at a terminal" in alone("config", "edit")[2]
 
 
-def test_a_new_installation_is_provisioned_without_a_terminal(tmp_path: Path) -> None:
-    assert _alone("config", "set", "terminal.pass_env", "[PAGER]", cwd=tmp_path)[2] == ""
-    assert _alone("config", "set", "tools.disabled", "[patch]", cwd=tmp_path)[2] == ""
-    assert _alone("call", "read_file", '{"path": "/etc/hostname"}', cwd=tmp_path)[0] == 0
-    assert _alone("config", "unset", "tools.disabled", cwd=tmp_path)[0] == 4
-    assert _alone("call", "read_file", '{"path": "/etc/hostname"}', cwd=tmp_path)[0] == 2
+def test_a_new_installation_is_provisioned_without_a_terminal(alone: Alone) -> None:
+    assert alone("config", "set", "terminal.pass_env", "[PAGER]")[2] == ""
+    assert alone("config", "set", "tools.disabled", "[patch]")[2] == ""
+    assert alone("call", "read_file", '{"path": "/etc/hostname"}')[0] == 0
+    assert alone("config", "unset", "tools.disabled")[0] == 4
+    assert alone("call", "read_file", '{"path": "/etc/hostname"}')[0] == 2
 
 
-def test_a_session_s_command_confirms_nothing(file: Path, tmp_path: Path) -> None:
+def test_a_session_s_command_confirms_nothing(file: Path, alone: Alone) -> None:
     for command in ("toolcrib config confirm", "toolcrib config edit", "script -qc 'toolcrib config confirm' /dev/null"):
-        code, out, _err = _alone("call", "terminal", f'{{"command": "{command}"}}', "--plain", cwd=tmp_path)
+        code, out, _err = alone("call", "terminal", f'{{"command": "{command}"}}', "--plain")
         assert code != 0
         assert out.startswith("Denied, regardless of grants: ")
 
@@ -237,17 +237,17 @@ def test_a_command_that_only_looks_is_no_first_start(words: list[str], run: Any)
     assert not list(state_dir().glob("*")), "nothing is left behind"
 
 
-def test_a_model_is_set_after_a_look_without_a_terminal(run: Any, tmp_path: Path) -> None:
-    assert _alone("doctor", cwd=tmp_path)[0] == 0
+def test_a_model_is_set_after_a_look_without_a_terminal(run: Any, alone: Alone) -> None:
+    assert alone("doctor")[0] == 0
     model = "{base_url: 'http://127.0.0.1:9/v1', name: qwen3}"
-    assert _alone("config", "set", "model", model, cwd=tmp_path)[::2] == (0, "")
-    assert _alone("tools", cwd=tmp_path)[0] == 0
+    assert alone("config", "set", "model", model)[::2] == (0, "")
+    assert alone("tools")[0] == 0
 
 
-def test_a_session_ends_the_first_start(run: Any, tmp_path: Path) -> None:
-    assert _alone("call", "read_file", '{"path": "new.yaml"}', cwd=tmp_path)[0] == 1
-    code, _out, err = _alone("plugins", "enable", "nothing", cwd=tmp_path)
+def test_a_session_ends_the_first_start(run: Any, alone: Alone) -> None:
+    assert alone("call", "read_file", '{"path": "new.yaml"}')[0] == 1
+    code, _out, err = alone("plugins", "enable", "nothing")
     assert code == 2
-    code, _out, err = _alone("config", "set", "terminal.pass_env", "[PAGER]", cwd=tmp_path)
+    code, _out, err = alone("config", "set", "terminal.pass_env", "[PAGER]")
     assert (code, "config confirm" in err) == (4, True)
-    assert _alone("config", "unset", "terminal.pass_env", cwd=tmp_path)[0] == 0
+    assert alone("config", "unset", "terminal.pass_env")[0] == 0

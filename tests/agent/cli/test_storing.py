@@ -14,6 +14,7 @@ import pytest
 
 from agent.api import assemble
 from agent.config import state_dir
+from tests.forks import Forks
 from toolcrib.testing import ChatServer
 
 MAIN = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -49,13 +50,11 @@ def test_a_file_that_is_no_backup_does_not_count_as_one(run: Any, said: Path, co
 @pytest.mark.parametrize(
     "name", ["toolcrib.db", "toolcrib.db-backup", "toolcrib.db-artifacts", "toolcrib.db-search", "confirmed.json"]
 )
-def test_a_pipe_in_place_of_a_file_is_reported(run: Any, said: Path, name: str) -> None:
+def test_a_pipe_in_place_of_a_file_is_reported(said: Path, forks: Forks, tmp_path: Path, name: str) -> None:
     path = said.with_name(name)
     path.unlink(missing_ok=True)
     os.mkfifo(path, 0o600)
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, "doctor", "--offline"], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = forks.run("doctor", "--offline", cwd=tmp_path, timeout=120)
     assert done.returncode == 1
     assert str(path) in done.stdout
 

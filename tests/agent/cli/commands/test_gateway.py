@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import shlex
 import signal
@@ -23,6 +24,7 @@ import pytest
 
 from agent.cli import main
 from plugins.webhook.signing import HEADER, signature
+from tests.forks import Forks
 from tests.fuzz.kill_town import Answers, serving
 from tests.infra.served import NO_TLS, free_port, listens
 
@@ -36,8 +38,9 @@ _CODE = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
 class Bureau:
     """A model that waits on request, a service that shows messages, and gateways between the two."""
 
-    def __init__(self, folder: Path, model: int, receiver: int) -> None:
+    def __init__(self, folder: Path, forks: Forks, model: int, receiver: int) -> None:
         self.folder = folder
+        self._forks = forks
         self.shown: dict[str, dict[str, Any]] = {}
         """The messages that users see, by key: the service shows a key once."""
         self.may = threading.Event()
@@ -47,7 +50,7 @@ class Bureau:
         self.port, self.watch = free_port(), free_port()
         self.model = f"{{provider: chat, base_url: 'http://127.0.0.1:{model}/v1', name: toy}}"
         self._receiver = receiver
-        self._processes: list[subprocess.Popen[str]] = []
+        self._processes: list[Any] = []
         self.configure()
 
     def configure(self, more: str = "", allowed: str = "ann", enabled: str = "webhook", roles: str = "") -> None:
@@ -67,18 +70,11 @@ platforms:
 """
         (self.folder / "config.yaml").write_text(text)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start a gateway, and return once its webhook listens."""
-        log = (self.folder / "log").open("a")
-        process = subprocess.Popen(
-            [sys.executable, "-c", _CODE, "gateway", "run", *words],
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            text=True,
-        )
-        log.close()
+    def start(self, *words: str) -> Any:
+        """Start a gateway, and return its process once its webhook listens."""
+        with (self.folder / "log").open("a") as log, Path(os.devnull).open() as nothing:
+            streams = [nothing.fileno(), log.fileno(), log.fileno()]
+            process = self._forks.start("gateway", "run", *words, cwd=self.folder, streams=streams)
         self._processes.append(process)
         self.until(lambda: process.poll() is not None or listens(self.port))
         assert process.poll() is None, self.log()
@@ -86,10 +82,7 @@ platforms:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run another command of toolcrib."""
-        argv = [sys.executable, "-c", _CODE, *words]
-        return subprocess.run(
-            argv, cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL
-        )
+        return self._forks.run(*words, cwd=self.folder, timeout=PATIENCE)
 
     def texts(self) -> list[str]:
         """Return the texts that users see."""
@@ -167,13 +160,13 @@ def _receiver_of(bureau: Callable[[], Bureau]) -> type[BaseHTTPRequestHandler]:
 
 
 @pytest.fixture
-def bureau(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bureau]:
+def bureau(tmp_path: Path, forks: Forks, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bureau]:
     monkeypatch.setenv("TOOLCRIB_CONFIG", str(tmp_path / "config.yaml"))
     monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("WEBHOOK_SECRET", SECRET)
     monkeypatch.chdir(tmp_path)
     with serving(_model_of(lambda: made)) as model, serving(_receiver_of(lambda: made)) as receiver:
-        made = Bureau(tmp_path, model, receiver)
+        made = Bureau(tmp_path, forks, model, receiver)
         yield made
         made.close()
 
