@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -36,6 +37,7 @@ from typing import Any
 import pexpect
 
 from agent.config import parse_config
+from tests.forks import Forks
 from toolcrib.testing import ChatServer
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +46,8 @@ PATIENCE = 120
 _BLOCK = re.compile(r"(?ms)^(?P<dent> *)(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=dent)(?P=fence) *$")
 _COMMENT = re.compile(r"<!-- (answers|replies|given|first|here|tested by|not run): (.*?) -->", re.DOTALL)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
+_PLAIN = re.compile(r"""toolcrib(?: +(?:[\w./:@+,-]+|'[^']*'|"[^"$`\\!]*"))*""")
+"""A command line that a shell would run as it is."""
 _ANYTHING = re.compile(r"…|\.\.\.")
 _INSTALLS = ("pip install 'toolcrib[",)
 """Beginnings of commands that download packages: tests/e2e/test_distribution.py tests the extras."""
@@ -96,9 +100,12 @@ def fault_of(block: Block) -> str:
 
 
 class Reader:
-    """A context manager: a reader who works through one page."""
+    """A context manager: a reader who works through one page. With ``forks``, commands of toolcrib that need no shell are run
+    without one.
+    """
 
-    def __init__(self, folder: Path, page: str) -> None:
+    def __init__(self, folder: Path, page: str, forks: Forks | None = None) -> None:
+        self._forks = forks
         self.home, self.cwd = folder / "home", folder / "home" / "project"
         self.cwd.mkdir(parents=True)
         (self.home / "src").mkdir()
@@ -231,17 +238,13 @@ class Reader:
 
     def _spawn(self, command: str) -> Any:
         kept = self._folder / "cwd"
+        options: dict[str, Any] = {"env": self._env, "dimensions": (60, 200), "echo": False, "encoding": "utf-8"}
+        options["timeout"] = PATIENCE
+        if self._forks is not None and _PLAIN.fullmatch(command):
+            kept.write_text(f"{self.cwd}\n")
+            return self._forks.spawn(*shlex.split(command)[1:], cwd=self.cwd, **options)
         script = f"{command}\nstatus=$?\npwd >{kept}\nexit $status\n"
-        return pexpect.spawn(
-            "bash",
-            ["-c", script],
-            cwd=str(self.cwd),
-            env=self._env,
-            dimensions=(60, 200),
-            echo=False,
-            encoding="utf-8",
-            timeout=PATIENCE,
-        )
+        return pexpect.spawn("bash", ["-c", script], cwd=str(self.cwd), **options)
 
 
 def _talk(running: Any, lines: list[str], where: str) -> None:
