@@ -85,6 +85,7 @@ SERIES = (
         ("tests/agent/cli/commands/test_docs.py",),
         left=frozenset({"test_the_site_has_no_fault_and_its_search_knows_every_key"}),
     ),
+    Series("file-limits", ("tests/agent/cli/test_file_limits.py",), 3),
     Series("llama-checks", ("tests/scripts/test_soak_llama.py",), 4),
     Series(
         "mutate",
