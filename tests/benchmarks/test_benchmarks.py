@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import os
 import re
@@ -17,9 +18,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+import benchmarks._places
 import benchmarks.gateway
 import benchmarks.platforms
 import benchmarks.preview
+import benchmarks.processes
 from benchmarks.__main__ import GROUPS, main
 from benchmarks._model_server import ModelServer
 from benchmarks._wire_streams import WIRES, streams
@@ -82,6 +85,19 @@ def test_background_processes_are_measured(root: Path) -> None:
     names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
     places = [(what, place) for place in ("local", "bubblewrap", "docker", "ssh") for what in ("start", "poll", "find")]
     assert names == [*(f"process.{what}_{place}" for what, place in places), "process.idle"]
+
+
+@pytest.mark.full
+def test_background_processes_of_one_backend_are_measured(tmp_path: Path) -> None:
+    """The short form of the test above, which `scripts/soak benchmarks` runs: one backend, one round."""
+    place = benchmarks._places.local()
+    figures = [
+        asyncio.run(benchmarks.processes._start(place, tmp_path, 1)),
+        benchmarks.processes._poll(place, tmp_path, 1 << 16, 1),
+        benchmarks.processes._find(place, tmp_path, 2, 1),
+    ]
+    assert [figure.name for figure in figures] == ["process.start_local", "process.poll_local", "process.find_local"]
+    assert all(figure.value > 0 for figure in figures)
 
 
 def test_the_quick_groups_run(root: Path) -> None:
