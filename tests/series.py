@@ -86,6 +86,11 @@ SERIES = (
         ("tests/agent/cli/commands/test_docs.py",),
         left=frozenset({"test_the_site_has_no_fault_and_its_search_knows_every_key"}),
     ),
+    Series(
+        "completion",
+        ("tests/agent/cli/commands/test_completion.py",),
+        left=frozenset({"test_words_and_names_are_completed_in_more_lines"}),
+    ),
     Series("file-limits", ("tests/agent/cli/test_file_limits.py",), 3),
     Series("llama-checks", ("tests/scripts/test_soak_llama.py",), 4),
     Series(

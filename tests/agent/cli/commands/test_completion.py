@@ -55,44 +55,60 @@ def types(shell: str, tmp_path: Path) -> Iterator[Types]:
     process.close(force=True)
 
 
-@SHELLS
-def test_words_and_names_are_completed(run: Any, config: Any, shell: str, types: Types) -> None:
+LINES = (
+    ("doct", "doctor"),
+    ("tools dis", "tools disable"),
+    ("tools show --js", "tools show --json"),
+    ("undo --red", "undo --redo"),
+    ("call ter", "call terminal"),
+    ("tools disable patch wri", "tools disable patch write_file"),
+    ("toolsets edit rea", "toolsets edit reading"),
+    ("config set display.the", "config set display.theme"),
+    ("config set display.theme colorb", "config set display.theme colorblind"),
+    ("config set display.theme dark display.the", "config set display.theme dark display.the"),
+    ("env test lo", "env test local"),
+    ("chat --backend=lo", "chat --backend=local"),
+    ("chat --profile fa", "chat --profile fast"),
+    ("--profile fast tools show pa", "--profile fast tools show patch"),
+    ("toolsets resolve --platform tele", "toolsets resolve --platform telegram"),
+    ("tools --platform telegram dis", "tools --platform telegram disable"),
+    ("usage --by to", "usage --by tool"),
+    ("sessions export --format mark", "sessions export --format markdown"),
+    ("nonsense --plat", "nonsense --plat"),
+)
+"""What a user types, and the completed line: each kind of words and names, in each place of a line."""
+MORE_LINES = (
+    ("--vers", "--version"),
+    ("tools --platf", "tools --platform"),
+    ("completion z", "completion zsh"),
+    ("tools show pa", "tools show patch"),
+    ("config get tools.dis", "config get tools.disabled"),
+    ("config set model.stream f", "config set model.stream false"),
+    ("config set terminal.backend doc", "config set terminal.backend docker"),
+    ("chat --backend lo", "chat --backend local"),
+    ("--profile fast tools sho", "--profile fast tools show"),
+)
+"""Further lines, for `scripts/soak completion`."""
+
+
+@pytest.fixture
+def session(run: Any, config: Any) -> str:
+    """Configure what is completed by name, and return the id of a session."""
     config("profiles: {fast: {}}\ntoolsets: {custom: {reading: {tools: [read_file]}}}\n")
     with ChatServer(ChatServer.text("Yes.")) as server:
         assert run("run", "--base-url", server.base_url, "--model", "m", "Hello?").code == 0
-    session = json.loads(run("sessions", "--json").out)[0]["id"]
-    for begun, whole in [
-        ("doct", "doctor"),
-        ("--vers", "--version"),
-        ("tools dis", "tools disable"),
-        ("tools --platf", "tools --platform"),
-        ("tools show --js", "tools show --json"),
-        ("completion z", "completion zsh"),
-        ("undo --red", "undo --redo"),
-        ("call ter", "call terminal"),
-        ("tools show pa", "tools show patch"),
-        ("tools disable patch wri", "tools disable patch write_file"),
-        ("toolsets edit rea", "toolsets edit reading"),
-        ("config get tools.dis", "config get tools.disabled"),
-        ("config set display.the", "config set display.theme"),
-        ("config set display.theme colorb", "config set display.theme colorblind"),
-        ("config set model.stream f", "config set model.stream false"),
-        ("config set terminal.backend doc", "config set terminal.backend docker"),
-        ("config set display.theme dark display.the", "config set display.theme dark display.the"),
-        ("env test lo", "env test local"),
-        ("chat --backend lo", "chat --backend local"),
-        ("chat --backend=lo", "chat --backend=local"),
-        ("chat --profile fa", "chat --profile fast"),
-        ("--profile fast tools sho", "--profile fast tools show"),
-        ("--profile fast tools show pa", "--profile fast tools show patch"),
-        ("toolsets resolve --platform tele", "toolsets resolve --platform telegram"),
-        ("tools --platform telegram dis", "tools --platform telegram disable"),
-        (f"sessions show {session[:4]}", f"sessions show {session[:12]}"),
-        (f"run --resume {session[:4]}", f"run --resume {session[:12]}"),
-        ("usage --by to", "usage --by tool"),
-        ("sessions export --format mark", "sessions export --format markdown"),
-        ("nonsense --plat", "nonsense --plat"),
-    ]:
+    return str(json.loads(run("sessions", "--json").out)[0]["id"])
+
+
+@SHELLS
+def test_words_and_names_are_completed(session: str, shell: str, types: Types) -> None:
+    for begun, whole in (*LINES, (f"run --resume {session[:4]}", f"run --resume {session[:12]}")):
+        assert types(f"toolcrib {begun}") == f"toolcrib {whole}"
+
+
+@SHELLS
+def test_words_and_names_are_completed_in_more_lines(session: str, shell: str, types: Types) -> None:
+    for begun, whole in (*MORE_LINES, (f"sessions show {session[:4]}", f"sessions show {session[:12]}")):
         assert types(f"toolcrib {begun}") == f"toolcrib {whole}"
 
 
