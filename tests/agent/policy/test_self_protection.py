@@ -56,7 +56,6 @@ REFUSED = "is for a user only"
     "line",
     [
         "@toolcrib config set max_turns 3",
-        "@toolcrib config unset max_turns",
         "@toolcrib config set --config ~/.config/toolcrib/config.yaml max_turns 3",
         "ln -s ~/.config/toolcrib elsewhere; @toolcrib config set --config elsewhere/config.yaml max_turns 3",
         "ln -s ~/.config/toolcrib/config.yaml mine.yaml; @toolcrib config set --config mine.yaml max_turns 3",
@@ -72,50 +71,77 @@ REFUSED = "is for a user only"
         "cp @program other; @run ./other config set max_turns 3",
         '@python -c \'from agent.cli import main; main(["config", "set", "max_turns", "3"])\'',
         "@python -c 'from agent.config import set_value; set_value(None, \"max_turns\", 3)' 2>&1",
-        "@toolcrib setup --provider manual --no-test",
-        "@toolcrib setup --dry-run --yes",
         "(sleep 1; echo) | script -qec '@toolcrib setup --provider manual --no-test' /dev/null",
-        "@toolcrib approvals revoke 4711",
-        "@toolcrib approvals deny 4711",
-        "@toolcrib approvals answer 4711",
-        "@toolcrib undo --yes",
-        "@toolcrib sessions prune --older-than 1d --yes",
-        "@toolcrib sessions",
-        "@toolcrib sessions search port",
-        "@toolcrib sessions show 4711",
-        "@toolcrib sessions export 4711",
-        "@toolcrib sessions export 4711 -o notes.md --force",
-        "@toolcrib sessions resume 4711",
-        "@toolcrib sessions fork 4711",
-        "@toolcrib sessions rename 4711 mine",
-        "@toolcrib sessions tag 4711 +mine -yours",
-        "@toolcrib sessions import talk.json",
-        "@toolcrib sessions import --from codex",
-        "@toolcrib sessions delete 4711 --yes",
         "echo '/title mine' | @toolcrib chat --provider manual",
         "echo /sessions | @toolcrib chat --provider manual",
         "echo '/resume 4711' | @toolcrib chat --provider manual",
-        "@toolcrib trace 4711",
-        "@toolcrib toolsets create more --tools terminal",
-        "@toolcrib plugins new mine",
         "echo '/approvals revoke 4711' | @toolcrib chat --provider manual",
         "(sleep 2; echo '!touch made'; sleep 1) | script -qec '@toolcrib chat --provider manual --screen-reader' /dev/null",
-        "@toolcrib run hello --model m --base-url http://127.0.0.1:9/v1 --mode default",
         "@toolcrib chat --provider manual --mode default </dev/null",
-        "@toolcrib run hello --allow '{command: rm, operands: x, example: rm x}'",
-        "@toolcrib run hello --allow-file /tmp/rules.yaml",
         "echo '/mode default' | @toolcrib chat --provider manual",
-        "@toolcrib env prune --yes",
-        "@toolcrib doctor --repair-store --yes",
-        "@toolcrib doctor --fix",
         "XDG_STATE_HOME=$PWD/state @toolcrib doctor --fix --yes",
-        "@toolcrib doctor --bundle b.tar.gz",
         "XDG_STATE_HOME=$PWD/state @toolcrib sessions prune --older-than 1d --yes",
     ],
 )
 def test_what_a_session_goes_by_is_not_changed_below_it(below: Below, line: str) -> None:
     assert REFUSED in below(line)
     assert config_path().read_text() == "max_turns: 7\n"
+
+
+SUBCOMMANDS = (
+    "config unset max_turns",
+    "setup --provider manual --no-test",
+    "setup --dry-run --yes",
+    "approvals revoke 4711",
+    "approvals deny 4711",
+    "approvals answer 4711",
+    "undo --yes",
+    "sessions prune --older-than 1d --yes",
+    "sessions",
+    "sessions search port",
+    "sessions show 4711",
+    "sessions export 4711",
+    "sessions export 4711 -o notes.md --force",
+    "sessions resume 4711",
+    "sessions fork 4711",
+    "sessions rename 4711 mine",
+    "sessions tag 4711 +mine -yours",
+    "sessions import talk.json",
+    "sessions import --from codex",
+    "sessions delete 4711 --yes",
+    "trace 4711",
+    "toolsets create more --tools terminal",
+    "plugins new mine",
+    "run hello --model m --base-url http://127.0.0.1:9/v1 --mode default",
+    "run hello --allow '{command: rm, operands: x, example: rm x}'",
+    "run hello --allow-file /tmp/rules.yaml",
+    "env prune --yes",
+    "doctor --repair-store --yes",
+    "doctor --fix",
+    "doctor --bundle b.tar.gz",
+)
+"""What a subcommand does for a user only. One process runs them all: the starts are those of the lines above."""
+IN_TURN = "\n".join((
+    "import shlex, sys",
+    "from agent.cli import main",
+    "for line in sys.argv[1:]:",
+    "    print(f'> {line}', flush=True)",
+    "    print(f'exit code {main(shlex.split(line))}', flush=True)",
+))  # fmt: skip
+
+
+def test_each_subcommand_that_is_for_a_user_is_refused_below_it(below: Below) -> None:
+    said = below(f"@python -c {shlex.quote(IN_TURN)} {shlex.join(SUBCOMMANDS)} 2>&1")
+    parts = _parts(said)
+    assert list(parts) == [*SUBCOMMANDS]
+    assert [line for line, part in parts.items() if REFUSED not in part or "exit code 0" in part] == []
+    assert config_path().read_text() == "max_turns: 7\n"
+
+
+def _parts(said: str) -> dict[str, str]:
+    """Return the output of each line."""
+    found = re.split(r"^> (.*)\n", said, flags=re.MULTILINE)
+    return dict(zip(found[1::2], found[2::2], strict=True))
 
 
 def test_the_program_in_the_place_of_the_sessions_shell_is_below_it_too(below: Below) -> None:
