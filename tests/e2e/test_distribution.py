@@ -267,12 +267,12 @@ def _asked_for(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.fixture
-def wants(config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[str, tuple[str, ...]]]:
+def wants(config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str, tuple[str, ...]]]:
     """``wants("slack")`` configures the feature, and returns the line that names its extra, and the command."""
 
-    def configure(what: str) -> tuple[str, tuple[str, ...]]:
-        extra, text, command = WANTED[what]
-        config(text.replace("HOME", os.environ["HOME"]))
+    def configure(what: str, text: str = "") -> tuple[str, tuple[str, ...]]:
+        extra, own, command = WANTED[what]
+        config((text or own).replace("HOME", os.environ["HOME"]))
         monkeypatch.setenv("WEBHOOK_SECRET", "x" * 40)
         if what == "socks":
             monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
@@ -284,25 +284,52 @@ def wants(config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple
 @pytest.mark.parametrize("what", WANTED)
 def test_without_its_extra_one_line_says_what_to_install(run: Run, wants: Any, what: str) -> None:
     words, command = wants(what)
-    # doctor needs no manual, no prices, and without a configured model no proxy
-    asked = [
-        _asked_for(run(*command)),
-        *([] if what in ("docs", "prices", "socks") else [_asked_for(run("doctor"))]),
-    ]
-    for line in asked:
-        assert [words in one for one in line] == [True], line
+    assert [words in one for one in _asked_for(run(*command))] == [True]
 
 
-@pytest.mark.parametrize(("extra", "what"), [(extra, what) for extra, brought in BRINGS.items() for what in brought])
+TOGETHER = (*SETTINGS, "gateway.port", "otel")
+"""Features that one configuration can have. doctor names the extras of all of them; the others are no part of it."""
+
+
+def _together(*left: str) -> str:
+    """Return a configuration of these features, but for the ones ``left`` out."""
+    kept = {name: settings for name, settings in SETTINGS.items() if name not in left}
+    platforms = [f"  {name}: {{allowed_users: [me], settings: {settings}}}\n" for name, settings in kept.items()]
+    return (
+        f"gateway: {{port: 9}}\nplatforms:\n{''.join(platforms)}"
+        f"plugins:\n  enabled: [{', '.join(kept)}, otel]\n  settings: {{otel: {{endpoint: 'http://127.0.0.1:1'}}}}\n"
+    )
+
+
+def test_without_extras_a_doctor_has_a_line_for_each(run: Run, wants: Any) -> None:
+    wants("webhook", _together())
+    asked = re.findall(r"pip install 'toolcrib\[(.*?)\]'", "\n".join(_asked_for(run("doctor"))))
+    assert sorted(asked) == sorted({WANTED[what][0] for what in TOGETHER})
+    for what in ("gateway.port", "postgres"):
+        words, _ = wants(what)
+        assert [words in one for one in _asked_for(run("doctor"))] == [True]
+
+
+@pytest.mark.parametrize(
+    ("extra", "what"),
+    [(extra, what) for extra, brought in BRINGS.items() for what in brought if extra != "all" or what not in TOGETHER],
+)
 def test_with_an_extra_alone_nothing_more_is_asked_for(
     run: Run, wants: Any, with_extra: Callable[[str], Path], extra: str, what: str
 ) -> None:
     path = with_extra(extra)
     _, command = wants(what)
     notes = ["fix: pip install 'toolcrib[matrix-e2e]'"] if extra == "matrix" else []
-    assert _asked_for(run("doctor", path=path)) == notes
+    if extra != "all":
+        assert _asked_for(run("doctor", path=path)) == notes
     if command != GATEWAY and what != "docs":  # these would run until they are stopped
         assert _asked_for(run(*command, path=path)) == []
+
+
+def test_with_all_extras_nothing_more_is_asked_for(run: Run, wants: Any, with_extra: Callable[[str], Path]) -> None:
+    _, command = wants("otel", _together("email"))
+    assert _asked_for(run("doctor", path=with_extra("all"))) == []
+    assert _asked_for(run(*command, path=with_extra("all"))) == []
 
 
 @pytest.mark.parametrize(
