@@ -9,10 +9,24 @@ from typing import Any
 
 import pytest
 
+from agent.cli import command_pages
 from agent.config import settings
+from agent.reference import site
+from agent.reference.page import Page
 
 _READS = {"html": "dummy", "auto": "1"}
 """Options of Sphinx -> options that make it write nothing."""
+
+
+@pytest.fixture(scope="module")
+def pages() -> list[Page]:
+    return list(site.all_pages(command_pages.pages()))
+
+
+@pytest.fixture(autouse=True)
+def _written_once(pages: list[Page], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the same pages for all tests: making all of them takes longer than showing one."""
+    monkeypatch.setattr(site, "all_pages", lambda more: iter(pages))
 
 
 def test_a_page_is_shown(run: Any) -> None:
@@ -96,8 +110,6 @@ def test_the_example_of_a_search_finds_more_than_itself(run: Any) -> None:
 
 def test_without_the_extra_the_first_page_is_shown_here(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line names the package for the browser; only --build needs it."""
-    import agent.reference.site as site
-
     monkeypatch.setattr(site, "find_spec", lambda name: None)
     done = run("docs")
     assert (done.code, done.err.count("\n")) == (0, 1)
