@@ -20,7 +20,7 @@ from agent.protocols import NAMES
 from agent.providers import _anthropic_reader, _chat_reader, _gemini_reader, _responses_reader
 from agent.reply_ends import BROKEN, CUT, FILTERED, NOTES, REPEATED, UNKNOWN, ReplyEnd, end_of, fault_of_end, shortened
 from tests.agent.protocols.call_forms import FORMS
-from tests.agent.test_unsound_ends import GOOD, WIRES, WRITES
+from tests.agent.test_unsound_ends import GOOD, WIRES, WRITES, turn_of
 from toolcrib import StreamBroken
 from toolcrib.testing import ChatServer, Response
 
@@ -81,6 +81,8 @@ EACH = [
     for kind, words in kinds.items()
     for word in words
 ]
+FIRST = [case for case in EACH if case.values[2] == WORDS[case.values[0]][case.values[1]][0]]
+"""The first word of each kind on each wire, for whole runs."""
 
 
 Started = Callable[..., tuple[Agent, ChatServer]]
@@ -101,6 +103,27 @@ def start(tmp_path: Path) -> Iterator[Started]:
 
 
 @pytest.mark.parametrize(("wire", "kind", "word"), EACH)
+def test_what_a_word_means(wire: str, kind: str, word: str) -> None:
+    """With calls, each has a fault unless the reply is whole; without calls, a broken reply is an error."""
+    finish = ("stop", "tool_calls") if kind == "whole" else (ENDS[kind].finish,)
+    turn = turn_of(wire, WIRES[wire](word, WRITES, "I write.", whole=False))
+    assert len(turn.tool_calls) == len(WRITES)
+    for call, args in zip(turn.tool_calls, WRITES, strict=True):
+        assert (call.fault is None) == (kind == "whole")
+        assert call.args == args or ENDS[kind].is_capped  # the last call of a cut reply may be incomplete
+        assert call.fault is None or "none of its calls was run" in call.fault or "cut off" in call.fault
+    assert turn.finish in finish
+    said = WIRES[wire](word, [], "So far", whole=True)
+    if kind == "broken":
+        with pytest.raises(StreamBroken):
+            turn_of(wire, said)
+    else:
+        turn = turn_of(wire, said)
+        assert (turn.assistant_text.strip(), turn.tool_calls) == ("So far", ())
+        assert turn.finish in finish
+
+
+@pytest.mark.parametrize(("wire", "kind", "word"), FIRST)
 def test_an_end_with_calls(start: Started, tmp_path: Path, wire: str, kind: str, word: str) -> None:
     """Calls run only after a whole reply. After any other end each call has a result with the reason."""
     agent, server = start(
@@ -112,7 +135,7 @@ def test_an_end_with_calls(start: Started, tmp_path: Path, wire: str, kind: str,
     assert ("none of its calls was run" in sent or "cut off" in sent) == (kind != "whole")
 
 
-@pytest.mark.parametrize(("wire", "kind", "word"), EACH)
+@pytest.mark.parametrize(("wire", "kind", "word"), FIRST)
 def test_an_end_without_calls(start: Started, wire: str, kind: str, word: str) -> None:
     """The text is the answer, and ``finish`` names the end. After a broken reply the model is asked again."""
     said = WIRES[wire](word, [], "So far", whole=True), WIRES[wire](GOOD[wire], [], "Well.", whole=True)

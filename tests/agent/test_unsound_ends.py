@@ -14,6 +14,8 @@ import pytest
 from agent.api import Agent, assemble
 from agent.conversation.limits import NoProgress, RunLimits
 from agent.model_choice.retry import RetryPolicy
+from agent.providers import Endpoint, HttpClient, HttpLimits
+from agent.providers.factory import ModelTarget, ProviderOpening, open_session
 from toolcrib import ProviderTurn, ToolCall
 from toolcrib.testing import ChatServer, Response, ScriptedSession
 
@@ -145,7 +147,33 @@ def start(tmp_path: Path) -> Iterator[Callable[..., tuple[Agent, ChatServer]]]:
         yield begin
 
 
+def turn_of(wire: str, reply: Response) -> ProviderTurn:
+    """Return what a wire's session makes of a reply. A call with a fault is not run."""
+
+    async def go(endpoint: Endpoint) -> ProviderTurn:
+        client = HttpClient(endpoint, {}, HttpLimits())
+        session = open_session(ModelTarget(wire, endpoint), ProviderOpening(), {}, client=client)
+        try:
+            session.say("go")  # type: ignore[attr-defined]  # all of our sessions have it
+            return await session.stream_turn(lambda event: None)
+        finally:
+            await session.close()
+
+    with ChatServer(reply) as server:
+        return asyncio.run(go(Endpoint(server.base_url, "m")))
+
+
 @pytest.mark.parametrize(("wire", "end"), each(UNSOUND))
+def test_each_call_has_a_fault_after_a_bad_or_unknown_end(wire: str, end: Any) -> None:
+    """X-1, X-8: whole or streamed."""
+    for whole in (True, False):
+        turn = turn_of(wire, WIRES[wire](end, WRITES, "I write.", whole=whole))
+        assert [call.args for call in turn.tool_calls] == WRITES
+        assert all("none of its calls was run" in str(call.fault) for call in turn.tool_calls)
+        assert turn.finish not in ("stop", "tool_calls")
+
+
+@pytest.mark.parametrize(("wire", "end"), each({wire: ends[::6] for wire, ends in UNSOUND.items()}))
 def test_no_call_runs_after_a_bad_or_unknown_end(start: Any, tmp_path: Path, wire: str, end: Any) -> None:
     """X-1, X-8: whole or streamed; each call has one result with the reason, and the run continues."""
     for whole in (True, False):
