@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,16 @@ async def holds(what: Callable[[], Any], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not what():
             await asyncio.sleep(0.02)
+
+
+@contextmanager
+def case(name: str) -> Iterator[None]:
+    """Name one of many cases that a gateway goes through, if it fails."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"the case: {name}")
+        raise
 
 
 async def all_asked(store: Store, platform: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.agent.gateway.conftest import line_of
 from tests.plugins.discord.fake import ME, FakeDiscord
 from tests.plugins.discord.test_discord_gateway import ANN, BOB, DIRECT, EVE, ROOM, DiscordHouse
-from tests.plugins.houses import holds, house_of
+from tests.plugins.houses import case, holds, house_of
 
 
 @pytest.fixture
@@ -79,19 +79,20 @@ EVENTS: dict[str, Callable[[FakeDiscord], object]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("push", EVENTS.values(), ids=list(EVENTS))
-async def test_an_event_reaches_no_model_and_the_next_message_is_answered(
-    house: DiscordHouse, push: Callable[[FakeDiscord], object]
-) -> None:
+async def test_an_event_reaches_no_model_and_the_next_message_is_answered(house: DiscordHouse) -> None:
+    asked: list[str] = []
     async with house.running() as gateway:
-        push(house.fake)
-        house.say(DIRECT, ANN, "are you well?")
-        await holds(lambda: "re are you well?" in house.said())
-        assert house.asked == ["are you well?"]
-        assert [kind for kind, _ in house.fake.calls if kind in ("message", "followup")] == []
-        assert house.said("302") + house.said(ROOM) == []
-        assert [record.chat for record in await house.store.mail.chats()] == [DIRECT]
-        assert line_of(gateway).door.counts["kept"] == 1
+        for name, push in EVENTS.items():
+            with case(name):
+                push(house.fake)
+                asked.append(f"are you well after {name}?")
+                house.say(DIRECT, ANN, asked[-1])
+                await holds(lambda: f"re {asked[-1]}" in house.said())
+                assert house.asked == asked
+                assert [kind for kind, _ in house.fake.calls if kind in ("message", "followup")] == []
+                assert house.said("302") + house.said(ROOM) == []
+                assert [record.chat for record in await house.store.mail.chats()] == [DIRECT]
+                assert line_of(gateway).door.counts["kept"] == len(asked)
 
 
 async def test_a_replayed_message_is_answered_once(house: DiscordHouse) -> None:
@@ -135,24 +136,31 @@ PRESSES: dict[str, tuple[str, str, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("user", "data", "changes", "says"), PRESSES.values(), ids=list(PRESSES))
-async def test_a_press_settles_nothing(house: DiscordHouse, user: str, data: str, changes: dict[str, Any], says: str) -> None:
+async def test_a_press_settles_nothing(house: DiscordHouse) -> None:
     """003-25"""
     command = house.dooms()
     async with house.running():
         house.say(DIRECT, ANN, command)
         asked = await house.question()
-        press = house.fake.press(asked["id"], user, data, changes)
-        house.say("301", BOB, "are you well?")
-        await holds(lambda: house.said("301") == ["re are you well?"])
-        if says:
-            await holds(lambda: says in "".join(map(str, house.fake.answers[press][1:])))
-        await asyncio.sleep(0.05)
-        assert says or not house.fake.answers[press][1:]
-        assert house.doomed.is_dir()
-        assert house.buttons_of(asked)
+        for name, press in PRESSES.items():
+            with case(name):
+                await _settles_nothing(house, asked, name, *press)
         house.press(asked, ANN, house.button(asked, "y"))
         await holds(lambda: not house.doomed.exists())
+
+
+async def _settles_nothing(
+    house: DiscordHouse, asked: dict[str, Any], name: str, user: str, data: str, changes: dict[str, Any], says: str
+) -> None:
+    press = house.fake.press(asked["id"], user, data, changes)
+    house.say("301", BOB, name)
+    await holds(lambda: house.said("301")[-1:] == [f"re {name}"])
+    if says:
+        await holds(lambda: says in "".join(map(str, house.fake.answers[press][1:])))
+    await asyncio.sleep(0.05)
+    assert says or not house.fake.answers[press][1:]
+    assert house.doomed.is_dir()
+    assert house.buttons_of(asked)
 
 
 async def test_a_key_of_another_chat_finds_no_question(house: DiscordHouse) -> None:

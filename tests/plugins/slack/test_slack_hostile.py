@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.agent.gateway.conftest import line_of
-from tests.plugins.houses import holds, house_of
+from tests.plugins.houses import case, holds, house_of
 from tests.plugins.slack.fake import ME, FakeSlack
 from tests.plugins.slack.test_slack_gateway import ANN, BOB, DIRECT, EVE, ROOM, SlackHouse
 
@@ -79,19 +79,20 @@ EVENTS: dict[str, Callable[[FakeSlack], object]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("push", EVENTS.values(), ids=list(EVENTS))
-async def test_an_event_reaches_no_model_and_the_next_message_is_answered(
-    house: SlackHouse, push: Callable[[FakeSlack], object]
-) -> None:
+async def test_an_event_reaches_no_model_and_the_next_message_is_answered(house: SlackHouse) -> None:
+    asked: list[str] = []
     async with house.running() as gateway:
-        push(house.fake)
-        house.say(DIRECT, ANN, "are you well?")
-        await holds(lambda: "re are you well?" in house.said())
-        assert house.asked == ["are you well?"]
-        assert [kind for kind, _ in house.fake.calls if kind in ("files.info", "chat.postEphemeral")] == []
-        assert house.said("D302") + house.said(ROOM) == []
-        assert [record.chat for record in await house.store.mail.chats()] == [DIRECT]
-        assert line_of(gateway).door.counts["kept"] == 1
+        for name, push in EVENTS.items():
+            with case(name):
+                push(house.fake)
+                asked.append(f"are you well after {name}?")
+                house.say(DIRECT, ANN, asked[-1])
+                await holds(lambda: f"re {asked[-1]}" in house.said())
+                assert house.asked == asked
+                assert [kind for kind, _ in house.fake.calls if kind in ("files.info", "chat.postEphemeral")] == []
+                assert house.said("D302") + house.said(ROOM) == []
+                assert [record.chat for record in await house.store.mail.chats()] == [DIRECT]
+                assert line_of(gateway).door.counts["kept"] == len(asked)
 
 
 async def test_a_replayed_message_is_answered_once(house: SlackHouse) -> None:
@@ -122,24 +123,32 @@ PRESSES: dict[str, tuple[str, str, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("user", "data", "changes", "says"), PRESSES.values(), ids=list(PRESSES))
-async def test_a_press_settles_nothing(house: SlackHouse, user: str, data: str, changes: dict[str, Any], says: str) -> None:
+async def test_a_press_settles_nothing(house: SlackHouse) -> None:
     """003-25"""
     command = house.dooms()
     async with house.running():
         house.say(DIRECT, ANN, command)
         asked = await house.question()
-        house.fake.press(DIRECT, asked["ts"], user, data, changes)
-        house.say("D301", BOB, "are you well?")
-        await holds(lambda: house.said("D301") == ["re are you well?"])
-        if says:
-            await holds(lambda: says in "".join(house.lines()))
-        await asyncio.sleep(0.05)
-        assert says or not house.lines()
-        assert house.doomed.is_dir()
-        assert house.buttons_of(asked)
+        for name, press in PRESSES.items():
+            with case(name):
+                await _settles_nothing(house, asked, name, *press)
         house.press(asked, ANN, house.button(asked, "y"))
         await holds(lambda: not house.doomed.exists())
+
+
+async def _settles_nothing(
+    house: SlackHouse, asked: dict[str, Any], name: str, user: str, data: str, changes: dict[str, Any], says: str
+) -> None:
+    before = len(house.lines())
+    house.fake.press(DIRECT, asked["ts"], user, data, changes)
+    house.say("D301", BOB, name)
+    await holds(lambda: house.said("D301")[-1:] == [f"re {name}"])
+    if says:
+        await holds(lambda: says in "".join(house.lines()[before:]))
+    await asyncio.sleep(0.05)
+    assert says or not house.lines()[before:]
+    assert house.doomed.is_dir()
+    assert house.buttons_of(asked)
 
 
 async def test_the_token_goes_to_slack_alone(house: SlackHouse) -> None:

@@ -6,6 +6,7 @@ Each is refused, and the next message is answered.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from agent.store.memory import MemoryStore
 from tests.agent.gateway.conftest import line_of
+from tests.plugins.houses import case
 from tests.plugins.telegram.fake import ME, TOKEN, FakeTelegram
 from tests.plugins.telegram.test_telegram_gateway import ANN, BOB, EVE, ROOM, TelegramHouse, holds
 
@@ -22,6 +24,9 @@ GROUP = {"id": ROOM, "type": "supergroup", "title": "The room"}
 CHANNEL = {"id": -1009, "type": "channel", "title": "News"}
 TOLD = {"file_id": "file0", "file_unique_id": "u", "file_name": "x.sh", "file_size": 8}
 PHOTO = [{"file_id": "file0", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 8}]
+
+
+_IDS = itertools.count(900)
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def pushing(kind: str, **fields: Any) -> Callable[[FakeTelegram], object]:
     """Push an update of a kind, with a message by the owner that ``fields`` change."""
 
     def push(fake: FakeTelegram) -> None:
-        base = {"message_id": 900, "date": 1, "chat": fake.chat(ANN), "from": fake.person(ANN), "text": "let me in"}
+        base = {"message_id": next(_IDS), "date": 1, "chat": fake.chat(ANN), "from": fake.person(ANN), "text": "let me in"}
         fake.push({kind: base | fields})
 
     return push
@@ -89,20 +94,21 @@ UPDATES: dict[str, Callable[[FakeTelegram], object]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("push", UPDATES.values(), ids=list(UPDATES))
-async def test_an_update_reaches_no_model_and_the_next_message_is_answered(
-    house: TelegramHouse, push: Callable[[FakeTelegram], object]
-) -> None:
+async def test_an_update_reaches_no_model_and_the_next_message_is_answered(house: TelegramHouse) -> None:
+    asked: list[str] = []
     async with house.running() as gateway:
         house.fake.keep("x.sh", b"rm -rf ~")
-        push(house.fake)
-        house.fake.write(ANN, ANN, "are you well?")
-        await holds(lambda: house.said() == ["re are you well?"])
-        assert house.asked == ["are you well?"]
-        assert [method for method, _ in house.fake.calls if method in ("getFile", "sendDocument")] == []
-        assert (house.said(EVE), house.said(ROOM)) == ([], [])
-        assert [record.chat for record in await house.store.mail.chats()] == [str(ANN)]
-        assert line_of(gateway).door.counts["kept"] == 1
+        for name, push in UPDATES.items():
+            with case(name):
+                push(house.fake)
+                asked.append(f"are you well after {name}?")
+                house.fake.write(ANN, ANN, asked[-1])
+                await holds(lambda: house.said() == [f"re {one}" for one in asked])
+                assert house.asked == asked
+                assert [method for method, _ in house.fake.calls if method in ("getFile", "sendDocument")] == []
+                assert (house.said(EVE), house.said(ROOM)) == ([], [])
+                assert [record.chat for record in await house.store.mail.chats()] == [str(ANN)]
+                assert line_of(gateway).door.counts["kept"] == len(asked)
 
 
 async def test_a_replayed_update_is_answered_once(house: TelegramHouse) -> None:
@@ -131,24 +137,31 @@ PRESSES: dict[str, tuple[int, str, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("user", "data", "changes", "says"), PRESSES.values(), ids=list(PRESSES))
-async def test_a_press_settles_nothing(house: TelegramHouse, user: int, data: str, changes: dict[str, Any], says: str) -> None:
+async def test_a_press_settles_nothing(house: TelegramHouse) -> None:
     """003-25"""
     (house.folder / "build").mkdir()
     async with house.running():
         house.fake.write(ANN, ANN, f"rm -rf {house.folder}/build")
         asked = await house.question()
-        told = changes.get("message", {**asked, **changes}) if "message" in changes else {**asked, **changes}
-        query = {"id": "forged", "from": house.fake.person(user), "chat_instance": "1", "data": data, "message": told}
-        house.fake.push({"callback_query": {name: value for name, value in query.items() if value is not None}})
-        house.fake.write(BOB, BOB, "are you well?")
-        await holds(lambda: house.said(BOB) == ["re are you well?"])
-        await asyncio.sleep(0.05)
-        assert says in house.fake.answered.get("forged", "") if says else not house.fake.answered.get("forged")
-        assert (house.folder / "build").is_dir()
-        assert "reply_markup" in asked
+        for name, press in PRESSES.items():
+            with case(name):
+                await _settles_nothing(house, asked, name, *press)
         assert await house.pressed(asked, ANN, "y") == ""
         await holds(lambda: not (house.folder / "build").exists())
+
+
+async def _settles_nothing(
+    house: TelegramHouse, asked: dict[str, Any], name: str, user: int, data: str, changes: dict[str, Any], says: str
+) -> None:
+    told = changes.get("message", {**asked, **changes}) if "message" in changes else {**asked, **changes}
+    query = {"id": name, "from": house.fake.person(user), "chat_instance": "1", "data": data, "message": told}
+    house.fake.push({"callback_query": {key: value for key, value in query.items() if value is not None}})
+    house.fake.write(BOB, BOB, name)
+    await holds(lambda: house.said(BOB)[-1:] == [f"re {name}"])
+    await asyncio.sleep(0.05)
+    assert says in house.fake.answered.get(name, "") if says else not house.fake.answered.get(name)
+    assert (house.folder / "build").is_dir()
+    assert "reply_markup" in asked
 
 
 async def test_an_update_that_the_gateway_fails_on_keeps_back_no_other(
