@@ -83,12 +83,20 @@ async def leave_open(store: SqliteStore) -> None:
     await store.grants.add(Grant("g", "session", "recursive delete", "/work", session_id=name))
 
 
-@pytest.fixture
-def used(open_file: Open, file: Path) -> Path:
-    """Return a closed file with 6 conversations in it."""
-    store = open_file()
+@pytest.fixture(scope="module")
+def once_used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a closed file with 6 conversations in it, for copies."""
+    file = tmp_path_factory.mktemp("used") / "state" / "store.db"
+    store = SqliteStore(file)
     asyncio.run(use(store))
     store.close()
+    return file.parent
+
+
+@pytest.fixture
+def used(once_used: Path, file: Path) -> Path:
+    """Return a closed file with 6 conversations in it."""
+    shutil.copytree(once_used, file.parent)
     return file
 
 
