@@ -123,7 +123,8 @@ def test_no_project_file_loosens_anything(tmp_path_factory: pytest.TempPathFacto
         after = load_config(folder / "none.yaml", project_dir=folder)
     except BrokenConfig:
         return
-    changed = {name for name, item in leaves(after) if dict(leaves(before)).get(name) != item}
+    earlier = dict(leaves(before))
+    changed = {name for name, item in leaves(after) if earlier.get(name) != item}
     for name in changed:
         parts = find_key(name)[0]
         new, old = value_at(after, parts), value_at(before, parts)
