@@ -13,11 +13,11 @@ from tools.judge.rules import all_rules
 PROJECT = "/home/dev/project"
 
 
-@pytest.mark.parametrize("key", sorted({rule.key for rule in all_rules()} | {rule.key for rule in PATH_RULES}))
-def test_each_rule_has_an_effect(key: str) -> None:
+def test_each_rule_has_an_effect() -> None:
     """A key without an entry counts as reaching outside. A new key needs an entry, or a row with its effect."""
-    listed = key in EFFECTS or f"{key.partition('.')[0]}." in EFFECTS
-    assert listed or all(rule.effect for rule in all_rules() if rule.key == key), f"list {key} in tools/judge/effects.py"
+    for key in sorted({rule.key for rule in all_rules()} | {rule.key for rule in PATH_RULES}):
+        listed = key in EFFECTS or f"{key.partition('.')[0]}." in EFFECTS
+        assert listed or all(rule.effect for rule in all_rules() if rule.key == key), f"list {key} in tools/judge/effects.py"
 
 
 def test_a_key_is_listed_once() -> None:

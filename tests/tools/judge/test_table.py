@@ -34,15 +34,14 @@ def test_a_row_finds_its_examples_and_leaves_its_counter_examples(rule: Rule) ->
         assert not keys(command), command
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.key)
-def test_a_row_is_complete(rule: Rule) -> None:
-    assert rule.names, "it has no name"
-    assert rule.why
-    assert "." in rule.key
-    assert rule.no, "it has no counter-example"
-    assert rule.yes or rule.key == "net.reverse-shell", "it has no example"
-    if rule.roots:
-        assert rule.paths is not None, "roots need its paths"
+def test_a_row_is_complete() -> None:
+    for rule in all_rules():
+        assert rule.names, f"{rule.key} has no name"
+        assert rule.why, rule.key
+        assert "." in rule.key, rule.key
+        assert rule.no, f"{rule.key} has no counter-example"
+        assert rule.yes or rule.key == "net.reverse-shell", f"{rule.key} has no example"
+        assert not rule.roots or rule.paths is not None, f"{rule.key}: roots need its paths"
 
 
 def test_every_module_is_collected() -> None:
