@@ -28,8 +28,14 @@ if TYPE_CHECKING:
     from tests.forks import Forks
     from tools.environments.ssh.target import Wish
 
+SAMPLE = "TOOLCRIB_SAMPLE"
+"""If this variable is set, as by `scripts/test`, a run without paths tries a sample of the long series (tests/series.py), and
+hypothesis 40 examples of a test. Otherwise it tries its usual 100, and in `scripts/soak properties` 500.
+"""
+
 # No database: a run leaves no file behind. No deadline: no test here measures time.
-settings.register_profile("toolcrib", database=None, deadline=None, derandomize="CI" in os.environ)
+for _profile, _examples in {"toolcrib": 40 if os.environ.get(SAMPLE) else 100, "soak": 500}.items():
+    settings.register_profile(_profile, database=None, deadline=None, derandomize="CI" in os.environ, max_examples=_examples)
 settings.load_profile("toolcrib")
 
 FULL_RUN_FOLDERS = ("e2e", "sdk", "benchmarks", "tools/environments/docker", "tools/environments/ssh")
@@ -56,8 +62,6 @@ WITH_DEFAULTS = (
 )  # fmt: skip
 """Tests that run with the default configuration, besides tests marked ``defaults`` and all programs that tests start."""
 
-SAMPLE = "TOOLCRIB_SAMPLE"
-"""If this variable is set, as by `scripts/test`, a run without paths tries a sample of the long series (tests/series.py)."""
 _KEPT = {"TOOLCRIB_CORPORA"}
 _HOMES = itertools.count()
 _UNTOUCHED: list[Path] = []

@@ -28,6 +28,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "undo": ("-m", "tests.fuzz.undo_scripts", "--count", "500"),
     "undo-kills": ("-m", "tests.fuzz.undo_scripts", "--kills", "200"),
     "screen": ("-m", "tests.fuzz.screen_streams", "--count", "100000", "--seed", "1"),
+    "properties": ("-m", "pytest", "-q", "-n", "4", "-m", "hypothesis", "--hypothesis-profile", "soak"),
     "shell-parser": ("-m", "tests.fuzz.shell_parser", "--minutes", "20", "--seed", "1"),
     "shell-meaning": ("tests/fuzz/shell_meaning.py", "--minutes", "20", "--seed", "1"),
 }

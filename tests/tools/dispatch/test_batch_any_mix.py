@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.store.memory import MemoryStore
@@ -212,7 +212,6 @@ def test_a_death_at_any_operation_of_the_store_repeats_no_effect(kind: str, how:
                 assert item.executed.result.message == "interrupted; it may have run, or may still be running"
 
 
-@settings(max_examples=200)
 @given(st.lists(calls, min_size=1, max_size=5), st.lists(steps, max_size=12))
 def test_every_call_gets_one_result_and_acts_once_in_order(
     made: list[tuple[str, dict[str, Any]]], doing: list[tuple[str, int, str]]
