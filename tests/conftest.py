@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import importlib.metadata
 import importlib.util
 import inspect
 import itertools
@@ -175,6 +176,7 @@ def _leaves_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(folder))
         patch.setattr(tempfile, "tempdir", None)
+        patch.setattr(importlib.metadata, "entry_points", _beside("installed").entry_points)
         with _beside("stores").copied(base / "stores"):
             yield
         give_up = time.monotonic() + 3  # the last test's processes may still be ending, and their watchdogs deleting
