@@ -193,7 +193,7 @@ async def _room(house: MatrixHouse, alice: Person, eve: Person) -> str:
 
 
 async def _answered(house: MatrixHouse, alice: Person, room: str, text: str) -> str:
-    """Let the owner ask the bot, wait for its answer, and return the message as the model reads it."""
+    """Ask the bot as the owner, wait for its answer, and return the message as the model reads it."""
     await alice.says(room, f"{house.bot} {text}", **{"m.mentions": {"user_ids": [house.bot]}})
     asked = f"{alice.name}: {house.bot} {text}"
     await alice.until(lambda: f"re {asked}" in alice.texts(room))

@@ -58,7 +58,7 @@ def binds(folder: Path, command: str, *before: str) -> str:
 
 
 def binds_after(folder: Path, command: str, *shells: Sequence[str]) -> list[str]:
-    """Return what the tickets for ``command`` bind in a new process with several shells, each of which ran some lines."""
+    """Return what the tickets for ``command`` bind in a new process with several shells, after the lines of each."""
     root = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     run = subprocess.run(
