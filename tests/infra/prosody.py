@@ -34,7 +34,8 @@ component_ports = {{ {component} }}; component_interfaces = {{ "127.0.0.1" }}
 c2s_ports = {{ {port} }}; s2s_ports = {{}}; http_ports = {{ {http} }}; https_ports = {{}}; http_interfaces = {{ "127.0.0.1" }}
 modules_enabled = {{ "roster", "saslauth", "tls", "disco", "carbons", "pep", "ping", "posix", "mam", "smacks", "blocklist" }}
 modules_disabled = {{ "s2s" }}
-authentication = "internal_plain"
+authentication = "internal_hashed"
+default_iteration_count = 64 -- tests log in often, and slixmpp counts in Python
 storage = "internal"
 archive_expires_after = "never"
 default_archive_policy = true
