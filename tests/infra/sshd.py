@@ -38,6 +38,7 @@ _FIXED = {
     "PermitRootLogin": "prohibit-password",
     "PidFile": "none",
     "PrintMotd": "no",
+    "SetEnv": "HOME={0}/home",  # root's own home has login files, which may wait, and histories, which would grow
     "StrictModes": "no",
     "Subsystem": "sftp internal-sftp",
     "UseDNS": "no",
