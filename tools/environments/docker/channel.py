@@ -108,7 +108,7 @@ class DockerTerminal(DockerChannel):
 
 
 def detach_keys() -> str:
-    """Return keys that nobody types, after which the engine detaches from a terminal. It holds the first one back until the
-    next key, so it is a rare one; the engine's own choice is C-p.
+    """Return keys after which the engine detaches from a terminal. They are random, so no user types them. The engine holds
+    the first one back until the next key, so it is a rare one; the engine's own choice is C-p.
     """
     return ",".join(["ctrl-^", *secrets.token_hex(8)])

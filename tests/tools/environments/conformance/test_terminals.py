@@ -24,7 +24,7 @@ LIMIT = 60
 
 
 class Typist:
-    """A terminal, and what it has printed since the last look."""
+    """A terminal, and its output since the last look."""
 
     def __init__(self, terminal: TerminalProcess) -> None:
         self.terminal, self.printed = terminal, b""
