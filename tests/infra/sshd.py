@@ -38,7 +38,6 @@ _FIXED = {
     "PermitRootLogin": "prohibit-password",
     "PidFile": "none",
     "PrintMotd": "no",
-    "SetEnv": "HOME={0}/home",  # root's own home has login files, which may wait, and histories, which would grow
     "StrictModes": "no",
     "Subsystem": "sftp internal-sftp",
     "UseDNS": "no",
@@ -120,7 +119,10 @@ class Server:
         name = self.host if self.port == 22 else f"[{self.host}]:{self.port}"
         key = (self.folder / "hostkey.pub").read_text().strip()
         (self.folder / "known_hosts").write_text(f"{name} {key}\n")
-        settings = {key: value.format(self.folder) for key, value in _FIXED.items()} | self._settings
+        settings = {key: value.format(self.folder) for key, value in _FIXED.items()}
+        if self.user == "root":  # its own home has login files, which may wait, and histories, which would grow
+            settings["SetEnv"] = f"HOME={self.folder}/home"
+        settings |= self._settings
         lines = [f"Port {self.port}", f"ListenAddress {self.host}", *(f"{key} {value}" for key, value in settings.items())]
         (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
         self._run = _hold_run()
