@@ -36,7 +36,7 @@ def test_what_lies_beyond_the_read_limit_is_said(call, tmp_path: Path, monkeypat
     (tmp_path / "big").write_text("é" * 40 + "\nsecond\n" + "z" * 500)
     text = call.text("read_file", path="big")
     assert "of more than 2" in text
-    assert "z" not in text
+    assert "zz" not in text.replace(str(tmp_path), "")
     with pytest.raises(InvalidArguments, match="sed -n"):
         call("read_file", path="big", offset=50)
 

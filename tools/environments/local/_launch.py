@@ -230,8 +230,12 @@ def _build(plan: LaunchPlan) -> None:
         _mount_dev(devices)
         trees |= _temporary([path for kind, path, _ in plan.mounts if kind == "tmpfs"], size)
     for kind, path, source in plan.mounts:
-        if kind == "hide" and os.path.lexists(path):  # a socket may have just been deleted
-            _hide(path, trees.get(path, -1), is_folder=source == "folder")
+        if kind == "hide" and os.path.lexists(path):
+            try:
+                _hide(path, trees.get(path, -1), is_folder=source == "folder")
+            except FileNotFoundError:  # a socket may have just been deleted
+                if os.path.lexists(path):
+                    raise
         elif kind not in ("hide", "link"):
             _put(kind, path, trees.get(path, -1))
     try:
