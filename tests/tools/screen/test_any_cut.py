@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.fuzz import screen_streams
 from tools.screen.terminal import TerminalScreen
 
-# It ends with a step to the left: after a character in the last column, pyte's cursor stays beyond it in other moves than xterm's.
+# It ends with a step to the left: in pyte the cursor stays beyond a character in the last column when it moves up or down.
 TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=30).map(lambda text: f"{text}\x1b[D")
 SMALL = st.integers(0, 12)
 MOVES = st.builds(lambda first, second, final: f"\x1b[{first};{second}{final}", SMALL, SMALL, st.just("H")) | st.builds(

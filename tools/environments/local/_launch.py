@@ -176,7 +176,9 @@ def hide(pid: str, paths: list[str]) -> None:
     """Make paths empty in a running sandbox. Raises OSError."""
     _join(pid)
     for path in paths:
-        _hide(path, -1, is_folder=os.path.isdir(path))  # noqa: PTH112 - as above
+        is_folder = os.path.isdir(path)  # noqa: PTH112 - as above
+        _point(path, is_folder=is_folder)
+        _hide(path, -1, is_folder=is_folder)
 
 
 def _join(pid: str) -> None:
@@ -198,12 +200,17 @@ def _link(path: str, source: str) -> None:
 
 
 def _hide(path: str, null: int, *, is_folder: bool) -> None:
-    """Mount an empty folder or file over ``path``. The file is ``null``, or if that is -1 a copy of the sandbox's /dev/null."""
-    _point(path, is_folder=is_folder)
-    if is_folder:
-        mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV | _RDONLY, "mode=0755")
-    else:
-        _put("hide", path, null if null >= 0 else clone("/dev/null"))
+    """Mount an empty folder or file over ``path``, if it exists. The file is ``null``, or if that is -1 a copy of the sandbox's
+    /dev/null.
+    """
+    try:
+        if is_folder and os.path.lexists(path):
+            mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV | _RDONLY, "mode=0755")
+        elif os.path.lexists(path):
+            _put("hide", path, null if null >= 0 else clone("/dev/null"))
+    except FileNotFoundError:  # a socket may have just been deleted
+        if os.path.lexists(path):
+            raise
 
 
 def _unshare(plan: LaunchPlan) -> None:
@@ -230,13 +237,9 @@ def _build(plan: LaunchPlan) -> None:
         _mount_dev(devices)
         trees |= _temporary([path for kind, path, _ in plan.mounts if kind == "tmpfs"], size)
     for kind, path, source in plan.mounts:
-        if kind == "hide" and os.path.lexists(path):
-            try:
-                _hide(path, trees.get(path, -1), is_folder=source == "folder")
-            except FileNotFoundError:  # a socket may have just been deleted
-                if os.path.lexists(path):
-                    raise
-        elif kind not in ("hide", "link"):
+        if kind == "hide":
+            _hide(path, trees.get(path, -1), is_folder=source == "folder")
+        elif kind != "link":
             _put(kind, path, trees.get(path, -1))
     try:
         for kind, path, source in plan.mounts:
