@@ -82,14 +82,20 @@ def validate(args: Mapping[str, Any]) -> None:
 
 
 async def effects(args: Mapping[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
-    """Return what a call does to a process. Raises NotFound for a write to an unknown one, and EnvironmentFailed."""
+    """Return what a call does to a process. Raises NotFound and ExecutionFailed for a write that is not possible, and
+    EnvironmentFailed.
+    """
     action, name = args["action"], str(args.get("name") or "")
     if action == "signal":
         return [UsesProcess(name, f"sends it {args['signal']}")]
     if action != "write":
         return [UsesProcess(name, _CHANGES.get(action, ""))]
     table = table_of(ctx)
-    await table.one(name)  # a person is not asked about a process that does not exist
+    process = await table.one(name)  # a person is not asked about a write that is not possible
+    if not process.runs:
+        raise ExecutionFailed(f"nothing was written: {name} has ended")
+    if not process.reads:
+        raise ExecutionFailed(f"the input of {name} is closed: start the process with input: true")
     record, given = recorded(ctx.snapshot, name), table.inputs.get(name)
     shell, before = (None, None) if given is None else (given.shell, given.written)
     command, cwd = str(record.get("command", "")), str(record.get("cwd", ""))

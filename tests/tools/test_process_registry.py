@@ -214,9 +214,11 @@ def test_what_is_written_is_judged_with_what_was_written_before(begin, use, gate
     assert "x has ended" in use("write", "x", text="three")
 
 
-def test_nothing_is_written_to_closed_input(begin, use) -> None:
+def test_nothing_is_written_to_closed_input_and_nothing_is_asked(begin, use, gate) -> None:
     begin("sleep 300", name="x")
+    gate.effects = []
     assert "the input of x is closed: start the process with input: true" in use("write", "x", text="three")
+    assert gate.effects == []
 
 
 def test_a_wrong_pattern_is_refused_before_the_start(call, use) -> None:

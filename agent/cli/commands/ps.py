@@ -38,6 +38,8 @@ In a chat, /ps shows the processes of that chat. Inside a session all of these c
 
 exit codes: 0 done, 1 no such process or it can't be reached, 2 wrong command line or configuration, 130 interrupted.
 """
+_OVER = ("exited", "lost", "ended")
+"""States of processes of which nothing runs."""
 _ACTIONS = ("list", "show", "log", "kill")
 _FOLLOW = 0.5
 
@@ -134,12 +136,15 @@ def _print(log: Mapping[str, Json]) -> None:
 
 
 async def _kill(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.background.reaching import all_processes, chosen, end
+    from agent.background.reaching import Unreached, all_processes, chosen, end
     from agent.cli.escape import tame
     from agent.cli.terminal import agreed
 
-    found = [one for one in await all_processes(crib) if one["state"] not in ("exited", "lost", "ended")]
-    wanted = found if args.all else chosen(found, args.names)
+    known = await all_processes(crib)
+    found = [one for one in known if one["state"] not in _OVER]
+    wanted = found if args.all else chosen(known, args.names)
+    if over := [one["name"] for one in wanted if one["state"] in _OVER]:
+        raise Unreached(f"nothing was ended: {', '.join(over)} has ended already. List processes: toolcrib ps")
     named = [f"{one['session'][:12]}/{one['name']}" for one in wanted]
     if not agreed(f"End {', '.join(named)}?", named, yes=args.yes):
         return FAILED

@@ -60,6 +60,9 @@ HOSTILE = {
     "code that it reads after a build": ["BACK make && python app.py", "PUT app.py"],
     "a package that it reads later": ["BACK sleep 5; npm test", "PUT package.json"],
     "a loop that waits": ["BACK while true; do sh x.sh; sleep 1; done"],
+    "processes without end": ["BACK while true; do sleep 1000 & done"],
+    "data without end": ["BACK while true; do echo x >> log; done"],
+    "data without end in a job": ["BACK sleep 1; while true; do echo x >> log; done & wait"],
     "a script that it writes": ["BACK sleep 5; cp evil x.sh", "DO sh x.sh"],
     "a script that is written by its input": ["OPEN cat > x.sh", "echo hello", "DO sh x.sh"],
 }  # fmt: skip
@@ -118,6 +121,11 @@ ORDINARY = [
     *("uvicorn app:app --reload", "flask run", "python manage.py runserver", "python app.py", "python -m http.server 8000"),
     *("cargo watch -x run", "cargo build --release", "go run .", "pytest -q", "npm test -- --watch", "tail -f app.log"),
     *("docker logs -f web", "docker compose up", "journalctl -f", "./server --port 80", "PORT=1 node server.js", "rails server"),
+    *(
+        "while true; do echo tick; sleep 1; done",
+        "while :; do make test; sleep 5; done",
+        "while true; do date >> log; sleep 9; done",
+    ),
     *("./long.sh", "bash long.sh", "cat", "grep -n x", "kubectl port-forward svc/web 8080:80", "ping localhost", "hugo server"),
 ]
 

@@ -85,7 +85,8 @@ class Act:
     """Text that the command executes, whether or not it could be analysed."""
     language: str = "shell"
     """Language of the act: acts found in Python source have ``python``."""
-    background: bool = False
+    background: int = 0
+    """Number of background jobs around the act."""
     taint: Taint = Taint.NONE
     """Taint of the text with this act: a command from a decoded script carries DECODED."""
     start: int = 0

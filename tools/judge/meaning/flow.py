@@ -246,13 +246,13 @@ def blurred(before: State, after: State) -> State:
 
 
 def loop(it: Walker, command: Loop, state: State) -> list[State]:
-    it.found.waits = it.found.waits or it.context.background
+    it.found.waits = it.found.waits or bool(it.context.background)
     return _while(it, command.condition, command.body, None, state, until=command.until)
 
 
 def counted(it: Walker, command: ArithmeticFor, state: State) -> list[State]:
     _, failed = conditions.calculated(it, state, command.parts[0])
-    it.found.waits = it.found.waits or it.context.background
+    it.found.waits = it.found.waits or bool(it.context.background)
     return _while(it, command.parts[1], command.body, command.parts[2], state, until=False) + failed
 
 
@@ -286,7 +286,7 @@ def _while(it: Walker, condition: _Condition, body: Script, step: Word | None, s
             break
     else:
         rest = states
-    if not done and seen and _piles_up(list(it.found.acts.values())[acts:]):
+    if not done and seen and _piles_up(list(it.found.acts.values())[acts:], it.context.background):
         it.act(seen[-1], [Value("@endless")], name="@endless")
     # An endless loop is interrupted, or ends with its pipe.
     return merged(it.merge(done + rest), _LEFT_OPEN) or [one.copy() for one in seen[-1:]]
@@ -303,13 +303,13 @@ _AT_ONCE = names(
 """Commands that return at once: a loop of only these never waits."""
 
 
-def _piles_up(acts: list[Act]) -> bool:
-    """Return whether endless iterations each leave a process, a folder or more data in a file, and never wait."""
-    here = {act.name for act in acts if not act.background and act.name}
+def _piles_up(acts: list[Act], background: int) -> bool:
+    """Return whether endless rounds each leave a process, folder or data, and never wait. ``background``: jobs around it."""
+    here = {act.name for act in acts if act.background <= background and act.name}
     if not here <= _AT_ONCE:
         return False
     grows = any(target.op == ">>" and not target.path.text.startswith("/dev/") for act in acts for target in act.redirects)
-    return grows or {"mkdir", "cd"} <= here or any(act.background and act.argv for act in acts)
+    return grows or {"mkdir", "cd"} <= here or any(act.background > background and act.argv for act in acts)
 
 
 def _going(it: Walker, condition: _Condition, states: list[State], done: list[State], *, until: bool, first: bool) -> list[State]:

@@ -118,7 +118,7 @@ class Interpreter(Base):
         with self.inside() as inner:
             inner.outlasts = DETACHED if inner.outlasts or inner.spawned or inner.depth else WAITED
             inner.spawned += 1
-            inner.background = True
+            inner.background += 1
             results = self.command(item.command, child)
         descriptors.read_elsewhere(state, results, stdin=False)
         state.files = results[0].files
@@ -276,7 +276,7 @@ class Interpreter(Base):
         child = state.copy()
         child.stdin, child.out, child.capture = unknown(), None, False
         with self.inside() as inner:
-            inner.background, inner.outlasts = True, DETACHED
+            inner.background, inner.outlasts = inner.background + 1, DETACHED
             self.command(command.body, child)
         state.put(command.name or "COPROC", Var(None, {"0": unknown(), "1": unknown()}))
         state.status = 0

@@ -31,7 +31,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
         script = parse(text, budget)
         it.context.text = text
         it.found.last = asks_for_last(text)
-        it.context.background, it.context.spawned = now.background, int(now.background)
+        it.context.background = it.context.spawned = int(now.background)
         it.context.outlasts = DETACHED if now.background else 0
         first = _begin(now)
         if first.traps:

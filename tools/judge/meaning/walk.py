@@ -165,7 +165,8 @@ class Context:
     fed: bool = False
     taint: Taint = Taint.NONE
     language: str = "shell"
-    background: bool = False
+    background: int = 0
+    """Number of background jobs around this part."""
     outlasts: int = 0
     """WAITED or DETACHED for code that may run after the call, else 0."""
     mounts: tuple[tuple[str, str], ...] = ()

@@ -249,7 +249,8 @@ def test_what_a_killed_toolcrib_left_is_unattended_and_each_ends_alone(run: Any,
     done = in_a_process_of_its_own("ps", "kill", "one", "--yes")
     assert (done.returncode, done.stdout) == (0, f"ended: {killed[:12]}/one\n"), done.stderr
     assert {name: one["state"] for name, one in listed(run).items()} == {"one": "ended", "two": "unattended"}
-    assert run("ps", "kill", "one", "--yes").code == 1
+    again = run("ps", "kill", "one", "--yes")
+    assert (again.code, "one has ended already" in again.err) == (1, True)
     session = asyncio.run(crib.desk.open(SessionRequest(resume=killed)))
     try:
         assert session.running_processes == ["two"]
