@@ -252,6 +252,8 @@ def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
 
 def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     named = spelled(touch.path, act.cwds, basis.home)
+    if touch.path.text[:1] == HOLE:  # perhaps relative, in a folder with a rule of its own
+        named += [cwd for cwd in act.cwds if path_rules(cwd, touch.mode, basis.home)]
     if wild := is_wild(act, touch.path):
         named += [one for path in named for one in dangerous(path)]
     for path in [*named, *(there for one in named for there in _opened(act, touch, one, basis))]:

@@ -262,6 +262,7 @@ def test_what_the_shell_runs_by_the_way_is_followed(command: str) -> None:
         ("tee /dev/fd/10 <x", "process.descriptor"),
         ("cp x /dev/shm/toolcrib-*/0/s", "self.channel"),
         ("echo x >/dev/shm/toolcrib-12-abcdefgh/0/c", "self.channel"),
+        ("cd /tmp/.toolcrib-processes-0/x; for f in */in; do cat e > $f; done", "self.channel"),
     ],
 )
 def test_what_the_shell_and_toolcrib_say_to_each_other_is_not_forged_unasked(command: str, key: str) -> None:
