@@ -39,7 +39,7 @@ In a chat, /ps shows the processes of that chat. Inside a session all of these c
 exit codes: 0 done, 1 no such process or it can't be reached, 2 wrong command line or configuration, 130 interrupted.
 """
 _OVER = ("exited", "lost", "ended")
-"""States of processes of which nothing runs."""
+"""States of processes that no longer run."""
 _ACTIONS = ("list", "show", "log", "kill")
 _FOLLOW = 0.5
 
