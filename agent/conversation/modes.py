@@ -26,6 +26,7 @@ class SessionMode:
         self._followers: WeakSet[SessionMode] = WeakSet()
         self._is_unkept = False
         """True while a switch is not stored yet: until then ``refresh`` applies only a stricter mode."""
+        self._switches = 0
 
     @property
     def now(self) -> Mode:
@@ -46,6 +47,8 @@ class SessionMode:
             raise InvalidArguments(f"unknown mode {name!r}; choose {', '.join(MODES)}")
         mode, session_id = mode_of(name), self._scope.identity.session_id
         begins = mode == CONFIRM != self.now
+        self._switches += 1
+        switch = self._switches
         self._is_unkept = True
         if is_stricter(mode, self.now):  # a stricter mode applies even if it can't be stored
             self.apply(mode)
@@ -53,10 +56,11 @@ class SessionMode:
             for one in (self, *self._followers):
                 await one._ask_about_edits_again()
         known = await self._store.sessions.get(session_id)
-        if known is not None:
+        if known is not None and switch == self._switches:
             await self._store.sessions.update(session_id, place={**known.place, KEY: mode})
-        self._is_unkept = False
-        self.apply(mode)
+        if switch == self._switches:  # otherwise a later switch began meanwhile, and counts
+            self._is_unkept = False
+            self.apply(mode)
         return mode
 
     async def _ask_about_edits_again(self) -> None:
