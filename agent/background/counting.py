@@ -18,8 +18,8 @@ _LOOK = 5.0
 async def running_elsewhere(store: Store, principal: str, room: int) -> int:
     """Return how many background processes of a principal run in other processes of toolcrib. Raises StoreFailed.
 
-    If the records name fewer than ``room``, return their number, which includes ended processes that were not removed.
-    Otherwise ask the processes that have the sessions open; sessions whose process does not answer do not count.
+    If the store has fewer than ``room`` records, return their number. It includes ended processes that were not removed.
+    Otherwise the processes that have the sessions open report their counts, and a session without an answer counts as 0.
     """
     known = await sessions_with_processes(store, principal, elsewhere=True)
     recorded = {one: await _recorded(store, one) for one in known}

@@ -78,7 +78,7 @@ class ScreenLine:
 
 
 class Position(NamedTuple):
-    """What a program saves and restores with the cursor."""
+    """The cursor's place, style and modes, which a program saves and restores together."""
 
     row: int
     column: int
