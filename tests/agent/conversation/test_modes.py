@@ -12,6 +12,7 @@ import pytest
 from agent.api import Crib, assemble
 from agent.config import load_config
 from agent.conversation.modes import KEY, first_mode
+from agent.store._sessions import SqliteSessions
 from agent.store.memory import MemoryStore
 from toolcrib import Answer, InvalidArguments, StoreFailed, SuspendTicket, ToolCallContext
 from tools.dispatch.bridge import run_async
@@ -48,6 +49,26 @@ def test_the_next_call_is_judged_by_the_mode_that_a_person_chose(crib: Crib, tmp
     with pytest.raises(InvalidArguments, match="default, cautious, confirm-edits, plan"):
         asyncio.run(session.mode.switch("yolo"))
     session.close_sync()
+
+
+def test_of_two_switches_at_once_the_later_counts(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = crib.open_session()
+    real, waiting = SqliteSessions.get, asyncio.Event()
+
+    async def first_is_slow(sessions: SqliteSessions, session_id: str) -> Any:
+        if not waiting.is_set():
+            waiting.set()
+            await asyncio.sleep(0.05)
+        return await real(sessions, session_id)
+
+    monkeypatch.setattr(SqliteSessions, "get", first_is_slow)
+
+    async def go() -> None:
+        await asyncio.gather(session.mode.switch("confirm-edits"), session.mode.switch("plan"))
+
+    asyncio.run(go())
+    assert waiting.is_set()
+    assert session.mode.now == "plan"
 
 
 def test_switching_to_confirm_edits_asks_about_edits_again(tmp_path: Path, store: MemoryStore) -> None:
