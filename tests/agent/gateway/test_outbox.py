@@ -252,12 +252,14 @@ async def test_a_clock_that_is_set_back_keeps_nothing_back(
     monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.2)
     clock.ahead = 3600.0
     platform, store = FakePlatform(), MemoryStore()
-    platform.failing = [NotSent("away")]
+    platform.failing = [NotSent("away")] * 1_000
     async with opened(platform, store) as outbox:
         await outbox.put(HERE.key, "k", body_of(HERE, "one"))
-        while (post := await store.mail.get("fake", "k")) is None or not post.problem:
-            await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            while (post := await store.mail.get("fake", "k")) is None or not post.problem:
+                await asyncio.sleep(0)
         clock.ahead = 0.0
+        platform.failing.clear()  # only now: a post that was sent has no problem any more
         await outbox.put(HERE.key, "next", body_of(HERE, "two"))
         if not restarts:
             await platform.until(lambda: platform.texts(HERE) == ["one", "two"])
