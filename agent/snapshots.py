@@ -7,7 +7,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from toolcrib.contract.undo import ChangeJournal
 from tools.approval.policy import Policy
 from tools.dispatch.scope import CallScope
 from tools.dispatch.threads import in_daemon_thread
+from tools.processes.records import PROCESSES
 from tools.undo.snapshots.entries import ProjectSnapshot, SnapshotFailed, SnapshotRefused
 
 if TYPE_CHECKING:
@@ -181,14 +182,22 @@ class SessionSnapshots:
             from tools.undo.keeper import holder_of
             from tools.undo.snapshots.calls import CallRecorder
 
-            recorder = CallRecorder(
-                project, self._journal, self._session_id, lambda path: holder_of(self._scope.environment, path)
-            )
+            holder = partial(holder_of, self._scope.environment)
+            recorder = CallRecorder(project, self._journal, self._session_id, holder, self._processes)
             await recorder.recover()
+            if self._scope.state.get(PROCESSES.name):  # this toolcrib has started none yet: they are left from a killed one
+                await recorder.between()
             await self._journal.prune(time.time() - self._days * 86_400)
             self._recorder = self._recorder or recorder
         self._begun[id(call)] = await self._recorder.before(call.id, self._turn, command_in(call))
         self._has_acted = True
+
+    def _processes(self) -> Sequence[str]:
+        """Return the commands of the session's background processes that run."""
+        table, known = self._scope.opened_processes, self._scope.state.get(PROCESSES.name)
+        if table is None or not isinstance(known, Mapping):
+            return []
+        return [str(known[name]["command"]) for name in sorted(table.names) if name in known]
 
     async def after(self, call: ToolCall, entry: ToolEntry, /) -> None:
         """Take a snapshot after a call, and record the call's changes. If that fails, a later undo records them."""
@@ -207,7 +216,20 @@ class SessionSnapshots:
             self._has_acted = False
             self._project.begin(thorough=True)
 
-    def close(self) -> None:
+    async def close(self, end: Callable[[], Awaitable[None]], /) -> None:
+        """Call ``end``, which ends what may still write in the project, and record what changed since the last call."""
+        recorder = self._recorder if self.users == 1 else None
+        names = () if recorder is None else await in_daemon_thread(recorder.at_work)
+        try:
+            await end()
+            if recorder is not None:
+                await recorder.between(names)
+        except (SnapshotRefused, SnapshotFailed, StoreFailed) as error:
+            _log.warning("the changes after the session's last call could not be recorded: %s", error)
+        finally:
+            self.release()
+
+    def release(self) -> None:
         """Release the snapshots for one scope; the last release closes the project."""
         with self._opening:
             self.users -= 1

@@ -16,6 +16,7 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.registry import ToolRegistry
 from toolcrib.contract.store import SessionInfo, Store
 from toolcrib.contract.undo import ChangeStep, StepKind
+from tools.processes.records import PROCESSES
 from tools.undo import choose
 from tools.undo.contents import MemoryContents
 from tools.undo.keeper import UndoStore, holder_of
@@ -213,6 +214,8 @@ class Undo:
         try:
             recorder = CallRecorder(project, self._store.changes, self.session_id, partial(holder_of, environment))
             await recorder.recover()
+            if (await self._store.state.of("session", self.session_id)).get(PROCESSES.name):  # they may go on in the background
+                await recorder.between()
             yield recorder
         finally:
             project.close()

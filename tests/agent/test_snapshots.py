@@ -16,7 +16,7 @@ import pytest
 
 from agent.api import assemble
 from agent.undo import NothingToUndoError, UndoRequest
-from tests.agent.test_undo import Hand, Person, configured
+from tests.agent.test_undo import Hand, Person, agree, configured
 from tests.fuzz.undo_scripts import make_tree, picture
 from toolcrib import ActivityEvent, Answer, ExecutedCall, ProviderTurn, StoreFailed, SuspendTicket, ToolCall, ToolCallContext
 from tools.dispatch.bridge import run_async
@@ -188,6 +188,78 @@ def test_what_a_program_in_the_background_changes_has_the_name_of_its_command(op
     assert (person.folder / "seen").exists()
     person.undo("call", named.call_id)
     assert not (person.folder / "seen").exists()
+
+
+@pytest.mark.parametrize("background", [True, False], ids=["a background process", "left by a command"])
+@pytest.mark.parametrize("ends", [True, False], ids=["ends before", "ends with the session"])
+def test_what_a_program_changes_after_the_last_call_is_undone_too(opened: Opened, ends: bool, background: bool) -> None:
+    """003-30."""
+    person, reader = opened(), opened()
+    (person.folder / "data").write_text("not committed")
+    command = f"until [ -e go ]; do sleep 0.02; done; rm data; touch seen; {'' if ends else 'sleep 600'}"
+    if background:
+        assert person.call("terminal", command=command, background=True).is_success
+    else:
+        command = f"({command}) < /dev/null > /dev/null 2>&1 &"
+        _run(person, command)
+    (person.folder / "go").touch()
+    while not (person.folder / "seen").exists():
+        time.sleep(0.01)
+    person.close()
+    undo, environment = reader.crib.undo(person.session.id), reader.session.scope.environment
+    (step,) = [step for step in run_async(undo.steps()) if step.tool.startswith("background")]
+    assert [Path(change.path).name for change in step.changes] == ["data", "go", "seen"]
+    assert ends or step.tool == f"background: {command}"
+    plan = run_async(undo.plan(UndoRequest("call", step.call_id), environment))
+    assert run_async(undo.carry_out(plan, environment)).refused == []
+    assert (person.folder / "data").read_text() == "not committed"
+
+
+_LEFT = """
+import os, signal, sys
+from pathlib import Path
+from agent.api import assemble
+from tests.agent.test_snapshots import ON
+from tests.agent.test_undo import Person, configured
+
+person = Person(assemble(project_dir=sys.argv[1], config=configured(f"{ON}sandbox: {{mode: none}}")), Path(sys.argv[1]))
+watcher = "until [ -e go ]; do sleep 0.02; done; rm data; touch seen; until [ -e more ]; do sleep 0.02; done; rm more; sleep 60"
+assert person.call("terminal", command=watcher, background=True).is_success
+print(person.session.id, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_program_changes_after_a_kill_is_undone_too(opened: Opened, tmp_path: Path) -> None:
+    """003-30. Its session is listed before another toolcrib opens it, and then it is opened."""
+    folder = tmp_path / "project"
+    (tmp_path / "tmp").mkdir()
+    (folder / "data").write_text("not committed")
+    env = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    command = [sys.executable, "-c", _LEFT, str(folder)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    session_id = ended.stdout.strip()
+    assert session_id, ended.stderr
+    (folder / "go").touch()
+    while not (folder / "seen").exists():
+        time.sleep(0.01)
+    person = opened(f"{ON}sandbox: {{mode: none}}\n")
+    undo, environment = person.crib.undo(session_id), person.session.scope.environment
+    run_async(undo.recover(environment))
+    (step,) = [step for step in run_async(undo.steps()) if step.tool.startswith("background")]
+    assert [Path(change.path).name for change in step.changes] == ["data", "go", "seen"]
+    (folder / "more").touch()
+    while (folder / "more").exists():
+        time.sleep(0.01)
+    (folder / "after").touch()
+    session = person.crib.open_session(asker=agree, resume=session_id)
+    assert session.call("terminal", {"command": "echo 1 > one"}).result.is_success
+    names = [[Path(change.path).name for change in step.changes] for step in run_async(undo.steps())]
+    assert names[-2:] == [["after"], ["one"]]
+    session.close_sync()
+    plan = run_async(undo.plan(UndoRequest("call", step.call_id), environment))
+    assert run_async(undo.carry_out(plan, environment)).refused == []
+    assert (folder / "data").read_text() == "not committed"
 
 
 def test_what_an_interrupted_command_changed_is_undone(opened: Opened) -> None:

@@ -101,7 +101,11 @@ class CallSnapshots(Protocol):
         """Return these snapshots for use by another scope, which must close them too."""
         ...
 
-    def close(self) -> None:
+    async def close(self, end: Callable[[], Awaitable[None]], /) -> None:
+        """Call ``end``, which ends background processes, and record what they changed. Then release as ``release`` does."""
+        ...
+
+    def release(self) -> None:
         """End one scope's use of the snapshots. They are closed when no scope uses them."""
         ...
 
@@ -327,10 +331,8 @@ class CallScope:
     def _cancel(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         self.cancelled = True
         for task in tasks:
-            try:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so the task has ended
                 task.get_loop().call_soon_threadsafe(task.cancel)
-            except RuntimeError:  # the loop is closed, so the task has ended
-                continue
 
     def clear_interrupt(self) -> None:
         """Clear the interrupt before the next turn."""
@@ -343,10 +345,14 @@ class CallScope:
             for ticket_id in list(self.asking):
                 await self.tickets.decide_ticket(Answer(ticket_id, action="cancel", reason=why, by="nobody"), "expired")
         await self._end_calls()
-        if self.snapshots is not None:
-            self.snapshots.close()
-            self.snapshots = None
-        if self._processes is not None or self.state:
+        snapshots, self.snapshots = self.snapshots, None
+        await (self._end() if snapshots is None else snapshots.close(self._end))
+        spill_dir, self._spill_dir = self._spill_dir, None
+        if spill_dir is not None:
+            _remove(spill_dir, self.keep_spill, os.getpid())
+
+    async def _end(self) -> None:
+        if self._processes is not None or (self.state and not self._closed):
             from tools.processes.ending import end_processes
 
             await end_processes(self)
@@ -358,9 +364,6 @@ class CallScope:
                 await environment.close()
             except Exception as error:
                 _log.error("%s could not be closed: %s: %s", type(environment).__name__, type(error).__name__, error)
-        spill_dir, self._spill_dir = self._spill_dir, None
-        if spill_dir is not None:
-            _remove(spill_dir, self.keep_spill, os.getpid())
 
     async def leave(self) -> None:
         """Stop using the session as if this process had been killed: the background processes and their logs stay.
@@ -368,7 +371,7 @@ class CallScope:
         The environment stays open until this process ends, because closing it may end them.
         """
         if self.snapshots is not None:
-            self.snapshots.close()
+            self.snapshots.release()
             self.snapshots = None
         if self._processes is not None:
             await self._processes.release()
@@ -389,10 +392,8 @@ class CallScope:
 
 
 def _remove(folder: Path, if_empty: bool, owner: int) -> None:
-    if os.getpid() != owner:  # after a fork it is the parent's folder
-        return
-    if not if_empty:
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    with contextlib.suppress(OSError):  # not empty, or gone already
-        folder.rmdir()
+    if os.getpid() == owner:  # after a fork it is the parent's folder
+        if not if_empty:
+            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # not empty, or gone already
+            folder.rmdir()

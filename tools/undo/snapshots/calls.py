@@ -33,23 +33,32 @@ from tools.undo.snapshots.packs import DIGEST
 from tools.undo.snapshots.project import Project
 from tools.undo.snapshots.writers import BackgroundWriters
 
-_BEFORE, _AFTER = "before", "after"
+_BEFORE, _AFTER, _BETWEEN = "before", "after", "between"
 
 
 class CallRecorder:
     """Takes snapshots around the calls of one session, and records the calls' changes as steps in the journal.
 
-    ``holder`` returns the holder of a file by its absolute path; see ``FileChange``.
+    ``holder`` returns the holder of a file by its absolute path; see ``FileChange``. ``processes`` returns the commands of the
+    session's background processes.
     """
 
     _running: ClassVar[Counter[tuple[str, str]]] = Counter()
     """Sessions and ids of this process's running calls. A session and its delegates may use the same id at once."""
 
-    def __init__(self, project: Project, journal: ChangeJournal, session_id: str, holder: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        project: Project,
+        journal: ChangeJournal,
+        session_id: str,
+        holder: Callable[[str], str],
+        processes: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         self._project = project
         self._journal = journal
         self._session_id = session_id
         self._holder = holder
+        self._processes = processes
         self._begun: set[int] = set()
         """Ids of the snapshots before calls that run."""
         self._writers = BackgroundWriters(project.root)
@@ -68,9 +77,7 @@ class CallRecorder:
             taken = await self._project.take(_BEFORE, turn=turn, call_id=call_id, session_id=self._session_id)
             try:
                 if known:
-                    number = f"{BACKGROUND}-{known[-1].id}-{taken.id}"
-                    step = ChangeStep(self._session_id, 0, number, BACKGROUND, time.time(), ())
-                    await self._record(known[-1], taken, step)
+                    await self._record_between(known[-1], taken)
             except BaseException:
                 self._project.void(taken)
                 raise
@@ -103,6 +110,10 @@ class CallRecorder:
         """Return the commands that left a process running in the project."""
         return self._writers.names()
 
+    def at_work(self) -> list[str]:
+        """Return the commands that may write in the project now: see ``writers``, and background processes."""
+        return list(dict.fromkeys([*self.writers(), *self._processes()]))
+
     def _has_ended(self, call_id: str) -> None:
         key = (self._session_id, call_id)
         self._running[key] -= 1
@@ -123,12 +134,28 @@ class CallRecorder:
                 step = ChangeStep(self._session_id, turn, call_id, "terminal", began.at, ())
                 await self._record(began, ended, step, _recorded(steps, began))
 
+    async def between(self, names: Sequence[str] = ()) -> None:
+        """Record what changed since the session's last snapshot, unless a call is running. Raises like ``before``.
+
+        ``names``: the commands that may have made the changes, as ``at_work`` returned them earlier.
+        """
+        if any(session_id == self._session_id for session_id, _ in list(self._running)):
+            return
+        if known := await self._project.snapshots(self._session_id):
+            self._last = await self._project.take(_BETWEEN, session_id=self._session_id)
+            await self._record_between(known[-1], self._last, names)
+
+    async def _record_between(self, before: ProjectSnapshot, after: ProjectSnapshot, names: Sequence[str] = ()) -> None:
+        tool = f"{BACKGROUND}: {'; '.join(names)}" if names else BACKGROUND
+        number = f"{BACKGROUND}-{before.id}-{after.id}"
+        await self._record(before, after, ChangeStep(self._session_id, 0, number, tool, time.time(), ()))
+
     async def _record(
         self, before: ProjectSnapshot, after: ProjectSnapshot, step: ChangeStep, known: Collection[str] = ()
     ) -> None:
         found = [self._change(one) for one in await self._project.changed(before, after) if _is_listed(one)]
         changes = tuple(one for one in found if one.path not in known)
-        if changes and step.tool == BACKGROUND and (names := self.writers()):
+        if changes and step.tool == BACKGROUND and (names := self.at_work()):
             step = replace(step, tool=f"{BACKGROUND}: {'; '.join(names)}")
         if changes:
             await self._journal.begin(replace(step, changes=changes))
