@@ -214,7 +214,7 @@ class Undo:
         try:
             recorder = CallRecorder(project, self._store.changes, self.session_id, partial(holder_of, environment))
             await recorder.recover()
-            if (await self._store.state.of("session", self.session_id)).get(PROCESSES.name):  # they may go on in the background
+            if (await self._store.state.of("session", self.session_id)).get(PROCESSES.name):  # they may still change files
                 await recorder.between()
             yield recorder
         finally:
