@@ -32,7 +32,7 @@ _SIGNALS = ("INT", "TERM", "KILL", "HUP", "QUIT", "USR1", "USR2", "STOP", "CONT"
 SCHEMA: Mapping[str, Any] = {
     "description": (
         "Look after background processes that terminal started. poll: its state and what it printed since the last poll or wait. "
-        "log: a page of its output. wait: for its end, or for one of pattern, port, quiet. write: lines to its input. "
+        "log: a page of its output. wait: for its end, or the first of pattern, port, quiet. write: lines to its input. "
         "signal: TERM ends it with all that it started. remove: end it and delete its log."
     ),
     "parameters": {

@@ -182,7 +182,7 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
     sandboxes = left_sandboxes(sandbox_records())
     folders, sessions = leftovers.left_behind(), left_sessions()
     shown = [*(one.container.name for one in wanted), *(f"sandbox of session {name}" for name in sandboxes), *map(str, folders)]
-    shown += [f"{one.folder} with its {len(one.running)} processes" if one.running else str(one.folder) for one in sessions]
+    shown += [f"{one.folder} with its processes" if one.running else str(one.folder) for one in sessions]
     if not agreed(f"Remove {', '.join(shown)}?", shown, yes=args.yes):
         return FAILED
     for one in wanted:
