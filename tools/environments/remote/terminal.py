@@ -40,6 +40,7 @@ IFS= read -rd '' _l </proc/$$/stat; _l=(${_l##*) })
 printf '\036%s %s %s\036' "$2" $$ "${_l[3]}"
 for ((_n = 0; _n < 2000 && !_w; _n++)); do read -rt 0.01; done
 ((_w)) || exit
+stty iutf8 2>/dev/null
 """
 _EVAL = r'\builtin eval "$(<"$1")"'
 

@@ -131,6 +131,7 @@ def begin_in_terminal(size: TerminalSize, shell: Shell, request: ExecRequest, fo
         fcntl.ioctl(master, _UNLOCK, struct.pack("i", 0))
         (number,) = struct.unpack("I", fcntl.ioctl(master, _NUMBER, bytes(4)))
         _set_size(master, size)
+        _erase_characters(master)
         if shell.exit_code() is not None:  # another process may have had its number already, and so another /dev/pts
             raise EnvironmentFailed("no terminal can be opened: its shell has ended; the command was not run: call again")
         text = _in_terminal(f"/dev/pts/{number}", shell.saying_running, command_text(request))
@@ -155,6 +156,13 @@ def _in_terminal(path: str, saying_running: str, command: str) -> str:
 
 def _set_size(master: int, size: TerminalSize) -> None:
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
+
+
+def _erase_characters(master: int) -> None:
+    """Let the erase key delete a whole UTF-8 character of a line, not its last byte (IUTF8, which has no name in Python)."""
+    modes = termios.tcgetattr(master)
+    modes[0] |= 0o40000
+    termios.tcsetattr(master, termios.TCSANOW, modes)
 
 
 def _no_terminal(error: OSError) -> EnvironmentFailed:
