@@ -19,7 +19,7 @@ from tests.compiled import compiled_code
 ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import asyncio, dataclasses, json, os, sys
-from toolcrib import EnvironmentFailed, ExecRequest
+from toolcrib import EnvironmentFailed, ExecRequest, TerminalSize
 from tools.environments import open_environment
 
 async def main(options, steps):
@@ -31,6 +31,11 @@ async def main(options, steps):
                 said.append(await environment.allow_writing(value))
             elif kind == "contains":
                 said.append(dataclasses.asdict(environment.containment()))
+            elif kind == "terminal":
+                terminal, printed = await environment.open_terminal(ExecRequest(value), TerminalSize(100, 30)), b""
+                while (chunk := await terminal.read()) is not None:
+                    printed += chunk[1]
+                said.append(printed.decode() + str(await terminal.wait()))
             elif kind == "write":
                 await environment.write_file(value, b"x")
                 said.append("written")

@@ -146,6 +146,17 @@ def test_in_the_mode_own_only_our_own_files_are_closed(inside: Inside) -> None:
     assert (inside.home / "x").exists()  # type: ignore[attr-defined]  # see the fixture
 
 
+@pytest.mark.parametrize("mode", ["workspace", "own", "none"])
+def test_a_terminal_is_contained_like_a_command(inside: Inside, mode: str) -> None:
+    """003-30"""
+    masked = {"masked": ["~/.config/toolcrib"]} if mode != "none" else {}
+    (said,) = inside(("terminal", "stty size; cat ~/.config/toolcrib/secrets.env; touch ~/x; exit 5"), sandbox=mode, **masked)
+    assert said.startswith("30 100\r\n")
+    assert ("No such file" in said) == (mode != "none")
+    assert ("Read-only file system" in said) == (mode == "workspace")
+    assert said.endswith("5")
+
+
 def test_a_fork_bomb_stays_inside_and_is_reported(inside: Inside) -> None:
     """003-29"""
     said = inside(

@@ -16,7 +16,7 @@ from tools.environments.local.holding import SandboxHolding, sandbox_here
 ROOT = Path(__file__).parents[4]
 _TRY = """
 import asyncio, dataclasses, json, sys
-from toolcrib import ExecRequest
+from toolcrib import ExecRequest, TerminalSize
 from tools.environments import open_environment
 from tools.environments.local.holding import sandbox_here
 
@@ -31,6 +31,10 @@ async def main(folder):
     said.append((outcome.stdout.head + outcome.stderr.head).decode())
     said.append((await environment.execute(ExecRequest("echo $kept", timeout=100))).stdout.head.decode())
     said.append([environment.identity, environment.containment().mode])
+    terminal, printed = await environment.open_terminal(ExecRequest("stty size; cat ../own/a"), TerminalSize(100, 30)), b""
+    while (chunk := await terminal.read()) is not None:
+        printed += chunk[1]
+    said.append(printed.decode())
     await environment.close()
     print(json.dumps(said))
 
@@ -57,15 +61,16 @@ def _tried(folder: Path, before: str) -> list[str]:
 
 
 def test_root_needs_no_user_namespace(tmp_path: Path) -> None:
-    mode, by, why, fix, _, kept, names = _tried(tmp_path, "")
+    mode, by, why, fix, _, kept, names, in_terminal = _tried(tmp_path, "")
     assert (mode, by, why, fix, kept) == ("workspace", "namespaces", "", "", "1\n")
     assert names == ["local:workspace", "workspace"]
+    assert in_terminal == "30 100\r\ncat: ../own/a: No such file or directory\r\n"
 
 
 def test_without_namespaces_landlock_closes_our_own_files(tmp_path: Path) -> None:
     if landlock.version() == 0:
         pytest.skip("this kernel has no Landlock")
-    mode, by, why, fix, said, kept, names = _tried(tmp_path, _POWERLESS)
+    mode, by, why, fix, said, kept, names, in_terminal = _tried(tmp_path, _POWERLESS)
     assert fix == "allow user namespaces: sudo sysctl user.max_user_namespaces=10000"
     assert (mode, by, kept) == ("own", "landlock", "1\n")
     assert "unshare" in why
@@ -73,6 +78,8 @@ def test_without_namespaces_landlock_closes_our_own_files(tmp_path: Path) -> Non
     assert said.count("Permission denied") == 5  # two reads, two changes of code, and the move
     assert (tmp_path / "work" / "in").exists()
     assert names == ["local:own", "own"]
+    assert in_terminal.startswith("30 100\r\n")
+    assert "Permission denied" in in_terminal
 
 
 def test_none_is_no_question() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from toolcrib import Environment, EnvironmentFailed, ExecRequest
+from toolcrib import Environment, EnvironmentFailed, ExecRequest, TerminalSize
 from tools.environments import open_environment
 from tools.environments.remote.channel import Channel
 from tools.environments.ssh import guard
@@ -61,6 +61,14 @@ def test_login_files_that_print_or_end_the_shell(sshd, opened) -> None:
                 _run(opened(sshd, **options), "true")
     finally:
         rc.unlink()
+
+
+def test_a_server_that_forbids_terminals(start_sshd: Callable, opened) -> None:
+    """003-30"""
+    env = opened(start_sshd("--set", "PermitTTY=no"))
+    with pytest.raises(EnvironmentFailed, match=r"does not start terminals .* sshd_config forbid that \(PermitTTY no"):
+        asyncio.run(env.open_terminal(ExecRequest("echo ran >mark"), TerminalSize(80, 24)))
+    assert _run(env, "ls; echo 1").stdout.head == b"1\n"
 
 
 def test_what_the_guard_ended_is_not_said_to_have_ended_itself(sshd, opened, monkeypatch: pytest.MonkeyPatch) -> None:
