@@ -17,12 +17,10 @@ import json
 import os
 import platform
 import pty
-import select
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import termios
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -53,51 +51,30 @@ def _python_path(env: Mapping[str, str]) -> list[str]:
     return [folder for folder in env.get("PYTHONPATH", "").split(os.pathsep) if folder]
 
 
-class ForkedProcess:
-    """A started program, with the methods of ``subprocess.Popen`` that tests use."""
+class _Forked(subprocess.Popen[Any]):
+    """A forked program."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
+    def __init__(self, forks: Forks, job: dict[str, Any], **options: Any) -> None:
+        self._forks = forks
+        self._job = job
+        super().__init__([str(COMMAND), *job["argv"]], **options)
 
-    def poll(self) -> int | None:
-        return self._wait(os.WNOHANG)
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code, less than 0 for a signal. Raises subprocess.TimeoutExpired."""
-        if self.returncode is None and timeout is not None:
-            watched = os.pidfd_open(self.pid)
-            try:
-                if not select.select([watched], [], [], timeout)[0]:
-                    raise subprocess.TimeoutExpired("toolcrib", timeout)
-            finally:
-                os.close(watched)
-        code = self._wait(0)
-        assert code is not None
-        return code
-
-    def _wait(self, options: int) -> int | None:
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, options)
-            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
-        return self.returncode
-
-    def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
+    def _execute_child(self, *given: Any) -> None:
+        pipes: tuple[int, ...] = given[10:16]
+        reads, _, _, writes, _, errors = pipes
+        try:
+            streams = [number if opened < 0 else opened for number, opened in enumerate((reads, writes, errors))]
+            self.pid = self._forks._start(self._job, streams)
+            self._child_created = True
+        finally:
+            self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # as in the method that this one replaces
 
 
 class Forks:
     """A context manager: the process that is forked. It is started when first used.
 
-    Its methods start ``toolcrib ARGV``. On machines that can't fork for another process, and under coverage, whose data each
-    process writes at its end, they start a new program.
+    Its methods start ``toolcrib ARGV``, or ``python -c CODE ARGV`` if they get ``code``. On machines that can't fork for another
+    process, and under coverage, whose data each process writes at its end, they start a new program.
     """
 
     def __init__(self) -> None:
@@ -113,34 +90,24 @@ class Forks:
             self._channel.close()
             self._process.wait()
 
-    def start(self, *argv: str, cwd: Path, streams: Sequence[int], env: Mapping[str, str] | None = None) -> Any:
-        """Start it in its own session with these files as standard streams, and return a process like ``subprocess.Popen``."""
+    def popen(self, *argv: str, cwd: Path, env: Mapping[str, str] | None = None, code: str = "", **options: Any) -> Any:
+        """Start it in its own session, as ``subprocess.Popen``. ``options`` are those for pipes."""
         env = dict(os.environ if env is None else env)
-        if not self._can_start(env):
-            given, out, err = streams
-            command = [str(COMMAND), *argv]
-            return subprocess.Popen(command, cwd=cwd, env=env, stdin=given, stdout=out, stderr=err, start_new_session=True)
-        return ForkedProcess(self._start({"argv": argv, "cwd": str(cwd), "env": env}, streams))
+        if self._can_start(env):
+            return _Forked(self, {"argv": argv, "cwd": str(cwd), "env": env, "code": code}, **options)
+        command = [sys.executable, "-c", code, *argv] if code else [str(COMMAND), *argv]
+        return subprocess.Popen(command, cwd=cwd, env=env, start_new_session=True, **options)
 
-    def run(
-        self, *argv: str, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None, timeout: float = 60
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, *argv: str, stdin: str = "", timeout: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:
         """Start it and wait for its end, as ``subprocess.run``."""
-        with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            given.write(stdin)
-            given.seek(0)
-            with open(os.devnull) as nothing:  # noqa: PTH123 - it is no file of a folder
-                streams = [given if stdin else nothing, out, err]
-                process = self.start(*argv, cwd=cwd, env=env, streams=[one.fileno() for one in streams])
+        given = subprocess.PIPE if stdin else subprocess.DEVNULL
+        with self.popen(*argv, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options) as process:
             try:
-                code = process.wait(timeout)
-            except subprocess.TimeoutExpired:
+                out, err = process.communicate(stdin or None, timeout)
+            except BaseException:
                 process.kill()
-                process.wait()
                 raise
-            out.seek(0)
-            err.seek(0)
-            return subprocess.CompletedProcess(argv, code, out.read(), err.read())
+        return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
     def spawn(self, *argv: str, cwd: Path, env: Mapping[str, str] | None = None, **options: Any) -> Any:
         """Start it at a terminal, as ``pexpect.spawn``."""
@@ -246,7 +213,7 @@ def become(job: Mapping[str, Any], streams: Sequence[int]) -> None:
     sys.path[: len(_python_path(os.environ))] = _python_path(job["env"])
     os.environ.clear()
     os.environ.update(job["env"])
-    sys.argv = ["toolcrib", *job["argv"]]
+    sys.argv = ["-c" if job.get("code") else "toolcrib", *job["argv"]]
     sys.stdin = sys.__stdin__ = _like(sys.stdin, 0, "r")
     sys.stdout = sys.__stdout__ = _like(sys.stdout, 1, "w")
     sys.stderr = sys.__stderr__ = _like(sys.stderr, 2, "w")
@@ -261,25 +228,32 @@ def _like(old: Any, number: int, mode: str) -> io.TextIOWrapper:
 
 
 def keep_modules() -> None:
-    """Keep what was loaded before the fork to the end of this process. Deleting all its objects would copy most of the memory that
-    the processes share, which takes three times as long as a short command.
+    """Keep what was loaded before the fork to the end of this process. Deleting all its objects would copy most of the memory
+    that the processes share, which takes three times as long as a short command.
     """
     for name, module in _LOADED.items():
         if name not in ("sys", "builtins") and sys.modules.pop(name, None) is module:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(module))
 
 
-def serve(channel: socket.socket) -> bool:
-    """Fork for each job. Return True in a fork, which then runs the program, and False after the last job."""
+def run_code(code: str) -> None:
+    """Run a program as ``python -c`` does."""
+    sys.path.insert(0, "")
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    exec(compile(code, "<string>", "exec"), main.__dict__)  # noqa: S102 - the code of a test
+
+
+def serve(channel: socket.socket) -> dict[str, Any] | None:
+    """Fork for each job. Return its job in a fork, which then runs the program, and None after the last job."""
     while True:
         data, streams, _, _ = socket.recv_fds(channel, 4, 3)
         if not data:
-            return False
-        job = json.loads(_received(channel, int.from_bytes(data, "big")))
+            return None
+        job: dict[str, Any] = json.loads(_received(channel, int.from_bytes(data, "big")))
         if (pid := fork_for_parent()) == 0:
             channel.detach()
             become(job, streams)
-            return True
+            return job
         for opened in streams:
             os.close(opened)
         channel.sendall(pid.to_bytes(4, "big"))
@@ -295,7 +269,10 @@ if __name__ == "__main__":
     del sys.path[0]
     gc.collect()
     gc.freeze()
-    if serve(socket.socket(fileno=int(sys.argv[1]))):
-        from agent.cli import main
+    if job := serve(socket.socket(fileno=int(sys.argv[1]))):
+        if job.get("code"):
+            run_code(job["code"])
+        else:
+            from agent.cli import main
 
-        sys.exit(main())
+            sys.exit(main())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ import pytest
 from agent.api import assemble
 from agent.undo import NothingToUndoError, UndoRequest
 from tests.agent.test_undo import Hand, Person, agree, configured
+from tests.forks import Forks
 from tests.fuzz.undo_scripts import make_tree, picture
 from toolcrib import ActivityEvent, Answer, ExecutedCall, ProviderTurn, StoreFailed, SuspendTicket, ToolCall, ToolCallContext
 from tools.dispatch.bridge import run_async
@@ -230,14 +230,13 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_what_a_program_changes_after_a_kill_is_undone_too(opened: Opened, tmp_path: Path) -> None:
+def test_what_a_program_changes_after_a_kill_is_undone_too(opened: Opened, forks: Forks, tmp_path: Path) -> None:
     """003-30. Its session is listed before another toolcrib opens it, and then it is opened."""
     folder = tmp_path / "project"
     (tmp_path / "tmp").mkdir()
     (folder / "data").write_text("not committed")
     env = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
-    command = [sys.executable, "-c", _LEFT, str(folder)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    ended = forks.run(str(folder), code=_LEFT, cwd=tmp_path, env=env)
     session_id = ended.stdout.strip()
     assert session_id, ended.stderr
     (folder / "go").touch()
@@ -627,12 +626,12 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("when", ["after", "within"])
-def test_an_undo_after_the_session_was_killed(opened: Opened, tmp_path: Path, when: str) -> None:
+def test_an_undo_after_the_session_was_killed(opened: Opened, forks: Forks, tmp_path: Path, when: str) -> None:
     folder = tmp_path / "project"
     before = picture(folder)
     (tmp_path / "tmp").mkdir()
-    command, env = [sys.executable, "-c", _KILLED, str(folder), when], {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    env = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    ended = forks.run(str(folder), when, code=_KILLED, cwd=tmp_path, env=env)
     assert not (folder / "src").exists(), ended.stderr
     session_id, *reached = ended.stdout.split()
     assert reached == (["done"] if when == "after" else [])

@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -25,6 +23,7 @@ from agent.api import Crib, RunResult, Session, assemble
 from agent.config import Config, parse_config
 from agent.conversation.limits import RunLimits
 from agent.undo import NothingToUndoError, Undo, UndoPlan, UndoRequest
+from tests.forks import Forks
 from toolcrib import (
     Answer,
     Environment,
@@ -629,18 +628,10 @@ with assemble(config=parse_config(plain, Path("none")), project_dir=Path.cwd()) 
 
 
 @pytest.mark.parametrize("at", ["before", "after"])
-def test_a_process_killed_around_the_write_leaves_what_can_be_undone(person: Person, root: Path, at: str) -> None:
+def test_a_process_killed_around_the_write_leaves_what_can_be_undone(person: Person, forks: Forks, at: str) -> None:
     path = person.folder / "a"
     path.write_text("1")
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, at],
-        cwd=person.folder,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = forks.run(at, code=KILLED, cwd=person.folder)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert path.read_text() == ("2" if at == "after" else "1")
     person.close()
@@ -679,18 +670,9 @@ with assemble(config=parse_config(b"undo: {max_file_mb: 1}", Path("none")), proj
 """
 
 
-def torn(person: Person, root: Path, *what: str, text: str = "") -> str:
+def torn(person: Person, forks: Forks, *what: str, text: str = "") -> str:
     """Kill a process that has written half of the file ``a``, and return its output."""
-    done = subprocess.run(
-        [sys.executable, "-c", TORN, *what],
-        input=text,
-        cwd=person.folder,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = forks.run(*what, code=TORN, cwd=person.folder, stdin=text)
     assert done.returncode == -signal.SIGKILL, done.stderr
     return done.stdout.strip()
 
@@ -700,13 +682,13 @@ def torn(person: Person, root: Path, *what: str, text: str = "") -> str:
     [("one\n" * 40, "two\n" * 60), ("one\n" * 60, "two\n" * 40), ("old", "x" * 3000), ("1" * 2_000_000, "2" * 99)],
     ids=["longer", "shorter", "much longer", "too big to be kept"],
 )
-def test_an_edit_in_place_that_was_cut_off_is_taken_back_or_completed(person: Person, root: Path, old: str, new: str) -> None:
+def test_an_edit_in_place_that_was_cut_off_is_taken_back_or_completed(person: Person, forks: Forks, old: str, new: str) -> None:
     """A file with several names is written in place, so it is half written. A file too big to be stored is still recorded."""
     path = person.folder / "a"
     path.write_text(old)
     (person.folder / "b").hardlink_to(path)
     before = path.stat()
-    session_id = torn(person, root, "edit", text=new)
+    session_id = torn(person, forks, "edit", text=new)
     half = path.read_text()
     assert half not in (old, new)
     person.close()
@@ -734,25 +716,25 @@ def test_a_file_too_big_to_be_kept_that_was_not_changed_is_as_it_was(
     assert actions(person.undo()) == {"a": "nothing"}
 
 
-def test_an_edit_that_was_cut_off_and_then_mended_by_hand_is_left_alone(person: Person, root: Path) -> None:
+def test_an_edit_that_was_cut_off_and_then_mended_by_hand_is_left_alone(person: Person, forks: Forks) -> None:
     path = person.folder / "a"
     path.write_text("one\n" * 40)
     (person.folder / "b").hardlink_to(path)
-    session_id = torn(person, root, "edit", text="two\n" * 60)
+    session_id = torn(person, forks, "edit", text="two\n" * 60)
     path.write_text(path.read_text().replace("\0", "").replace("one", "by hand", 1))
     person.close()
     person.session = person.crib.open_session(resume=session_id)
     assert actions(person.undo()) == {"a": "it has changed since"}
 
 
-def test_an_undo_that_was_cut_off_within_a_file_is_completed(person: Person, root: Path) -> None:
+def test_an_undo_that_was_cut_off_within_a_file_is_completed(person: Person, forks: Forks) -> None:
     path = person.folder / "a"
     path.write_text("one\n" * 40)
     (person.folder / "b").hardlink_to(path)
     person.write("a", "two\n" * 60)
     session_id = person.session.id
     person.close()
-    torn(person, root, "undo", session_id)
+    torn(person, forks, "undo", session_id)
     assert path.read_text() not in ("one\n" * 40, "two\n" * 60)
     person.session = person.crib.open_session(resume=session_id)
     assert actions(person.undo()) == {"a": "restore"}

@@ -20,8 +20,9 @@ from tests.forks import COMMAND, Forks, heeds_interrupts
 from toolcrib.testing import ChatServer
 
 FORKED = {
-    *("test_delegates.py", "test_golden.py", "test_input.py", "test_model.py", "test_parked.py", "test_planning.py"),
-    *("test_progress.py", "test_screen.py", "test_setup.py", "test_tools_picker.py"),
+    *("test_chat.py", "test_delegates.py", "test_golden.py", "test_input.py", "test_model.py", "test_parked.py"),
+    *("test_planning.py", "test_progress.py", "test_resume.py", "test_screen.py", "test_sessions.py", "test_setup.py"),
+    *("test_tools_picker.py", "test_undo.py"),
 }
 """Files about conversations, screens and keys. All others start a new program each time."""
 PATIENCE = 60.0

@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from tests.forks import Forks
+
 pytestmark = pytest.mark.e2e
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 PATIENCE = 60.0
+Start = Callable[..., "subprocess.CompletedProcess[str]"]
 
 TOOLS = """
 import sys, time
@@ -42,13 +45,15 @@ async def tool_gate(call):
 """
 
 
-def start(*args: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *args], input=text, capture_output=True, text=True, timeout=PATIENCE, check=False)
+@pytest.fixture
+def start(forks: Forks, project: Path) -> Start:
+    return lambda *args, text="": forks.run(*args, cwd=project, stdin=text, timeout=PATIENCE)
 
 
-def call(tool: str, args: Any = None) -> Any:
-    """The JSON that ``toolcrib call`` prints."""
-    return json.loads(start("call", tool, json.dumps(args or {})).stdout)
+@pytest.fixture
+def call(start: Start) -> Callable[..., Any]:
+    """Return a function that runs ``toolcrib call`` and returns its JSON."""
+    return lambda tool, args=None: json.loads(start("call", tool, json.dumps(args or {})).stdout)
 
 
 @pytest.fixture(autouse=True)
@@ -69,20 +74,20 @@ def plugin(user_plugin: Callable[[str, str], Path]) -> Callable[[str], Path]:
         ("[" * 100_000, "nested too deep"),
     ],
 )
-def test_malformed_arguments(args: str, said: str) -> None:
+def test_malformed_arguments(start: Start, args: str, said: str) -> None:
     done = start("call", "terminal", args)
     assert done.returncode == 2
     assert said in done.stderr
 
 
-def test_arguments_that_do_not_fit_and_unknown_tools() -> None:
+def test_arguments_that_do_not_fit_and_unknown_tools(start: Start, call: Any) -> None:
     assert "did you mean 'cwd'" in call("terminal", {"cmd": "ls"})["error"]
     done = start("call", "termnal", "{}")
     assert done.returncode == 2
     assert "did you mean 'terminal'?" in done.stderr
 
 
-def test_a_chat_reads_on_after_each_of_them() -> None:
+def test_a_chat_reads_on_after_each_of_them(start: Start) -> None:
     lines = [
         '@terminal {"command": ',
         "@tool nope {}",
@@ -103,7 +108,7 @@ def test_a_chat_reads_on_after_each_of_them() -> None:
     assert "the tool 'read_file' is not granted" in done.stdout
 
 
-def test_ten_megabytes_of_output_are_bounded_and_counted() -> None:
+def test_ten_megabytes_of_output_are_bounded_and_counted(call: Any) -> None:
     said = call("terminal", {"command": "yes 0123456789 | head -c 10000000"})
     assert len(json.dumps(said)) < 70_000
     assert said["output"].startswith("0123456789\n")
@@ -127,18 +132,18 @@ def test_the_whole_output_can_be_read_in_the_same_session() -> None:
             session.close_sync()
 
 
-def test_binary_output_is_described() -> None:
+def test_binary_output_is_described(call: Any) -> None:
     assert "binary output, 100,000 bytes" in call("terminal", {"command": "head -c 100000 /dev/zero"})["output"]
 
 
-def test_a_command_that_forks_and_hangs_is_ended_with_what_it_started() -> None:
+def test_a_command_that_forks_and_hangs_is_ended_with_what_it_started(call: Any) -> None:
     said = call("terminal", {"command": "echo first; sleep 600 & (sleep 601 & sleep 602) & wait", "timeout": 1})
     assert said["output"] == "first\n"
     assert said["exit_code"] == 124
     assert "time limit of 1 s" in said["meaning"]
 
 
-def test_handlers_that_fail(plugin: Any) -> None:
+def test_handlers_that_fail(start: Start, call: Any, plugin: Any) -> None:
     plugin(TOOLS)
     assert call("boom")["error"] == "Tool execution failed: ZeroDivisionError: division by zero"
     assert "return str, dict, list, number or ToolResult" in call("odd")["error"]
@@ -176,7 +181,7 @@ def test_a_handler_that_never_returns_ends_at_the_first_signal(
     assert "interrupted" in out or number is signal.SIGTERM
 
 
-def test_a_plugin_that_fails_at_import_is_named_and_stops_nothing(plugin: Any) -> None:
+def test_a_plugin_that_fails_at_import_is_named_and_stops_nothing(start: Start, plugin: Any) -> None:
     file = plugin("import no_such_module_anywhere\n")
     done = start("call", "terminal", '{"command": "echo hi"}')
     assert json.loads(done.stdout)["output"] == "hi\n"
@@ -201,7 +206,7 @@ def test_a_gate_that_hangs_is_closed(plugin: Any, config: Any) -> None:
     assert not Path("ran").exists()
 
 
-def test_a_broken_configuration_is_refused_whole(plugin: Any) -> None:
+def test_a_broken_configuration_is_refused_whole(start: Start, plugin: Any) -> None:
     config = plugin("").parent.parent / "config.yaml"
     for broken, said in (
         ("plugins: {enabled: [a]", "invalid YAML"),
@@ -217,6 +222,7 @@ def test_a_broken_configuration_is_refused_whole(plugin: Any) -> None:
 
 
 def test_keys_stay_out_of_children_results_and_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork has no environment of its own in ``/proc``, so these are new programs."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefghijklmnopqrstuvwxyz0123")
     monkeypatch.setenv("DATABASE_URL", "postgres://me:hunter2hunter2@db/x")
     for tool, args in (
@@ -225,6 +231,7 @@ def test_keys_stay_out_of_children_results_and_logs(monkeypatch: pytest.MonkeyPa
         ("read_file", {"path": "/proc/self/environ"}),
         ("search_files", {"path": "/proc/self/environ", "pattern": "."}),
     ):
-        done = start("--verbose", "call", tool, json.dumps(args))
+        line = [COMMAND, "--verbose", "call", tool, json.dumps(args)]
+        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert "sk-abc" not in done.stdout + done.stderr
         assert "hunter2" not in done.stdout + done.stderr

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from agent.cli.words import SLASH
+from tests.forks import Forks
 from tools.environments.local.holding import sandbox_here
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
@@ -22,8 +23,8 @@ COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 DELETE = '@terminal {"command": "rm -rf build"}'
 
 
-def piped(lines: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, "chat"], input=lines, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+def piped(forks: Forks, lines: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return forks.run("chat", stdin=lines, cwd=cwd)
 
 
 def make_build(project: Path) -> Path:
@@ -263,7 +264,9 @@ def test_ctrl_c_twice_at_work_interrupts_and_at_the_prompt_leaves(chatting: Any,
         ("recursive delete", "everything that matches 'recursive delete', below "),
     ],
 )
-def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: Path, config: Any, entry: str, shown: str) -> None:
+def test_what_a_foreign_hand_allowed_must_be_confirmed(
+    sit_down: Any, forks: Forks, project: Path, config: Any, entry: str, shown: str
+) -> None:
     """003-27: an entry that no approval of the user created does not count until the user confirms it."""
     config(f"approval: {{mode: cautious}}\ncommand_allowlist: [{entry.format(project=project)}]\n")
     for said, asked in (("maybe", True), ("yes", False)):
@@ -279,7 +282,7 @@ def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: P
         if asked:
             shutil.rmtree(build)
     make_build(project)
-    assert piped(f"{DELETE}\n", project).returncode == 0
+    assert piped(forks, f"{DELETE}\n", project).returncode == 0
     assert not build.exists()
 
 
@@ -325,8 +328,8 @@ def test_a_dumb_terminal_reads_lines(sit_down: Any, project: Path) -> None:
 # -- piped input ---------------------------------------------------------------------------------------------------
 
 
-def test_piped_in_the_kernel_tells_its_name(project: Path) -> None:
-    done = piped('@tool terminal {"command": "uname -s"}\n', project)
+def test_piped_in_the_kernel_tells_its_name(forks: Forks, project: Path) -> None:
+    done = piped(forks, '@tool terminal {"command": "uname -s"}\n', project)
     assert done.returncode == 0, done.stderr
     assert (
         done.stdout.splitlines()[0] == subprocess.run(["uname", "-s"], capture_output=True, text=True, check=True).stdout.strip()
@@ -352,10 +355,10 @@ def test_closed_input_is_an_empty_chat(project: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_piped_input_never_approves(project: Path) -> None:
+def test_piped_input_never_approves(forks: Forks, project: Path) -> None:
     """003-28: if no person can be asked, the call is denied, whatever the input contains."""
     build = make_build(project)
-    done = piped(f"{DELETE}\no\nonce\ny\n", project)
+    done = piped(forks, f"{DELETE}\no\nonce\ny\n", project)
     assert done.returncode == 0
     assert "standard input is not a terminal" in done.stdout
     assert "denied" in done.stderr

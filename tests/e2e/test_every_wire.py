@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,10 +15,10 @@ import pytest
 
 from agent.cli import main
 from agent.protocols import NAMES
+from tests.forks import Forks
 from toolcrib.testing import ChatServer, Response
 
 pytestmark = pytest.mark.e2e
-COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 SOURCE = "for n in [6]:\n    print(\"it's\", n * 7, '& <b>')\n"
 OUTPUT = "it's 42 & <b>"
 """The file's output. Neither the source nor a call contains it, so a reply with it proves that the file ran."""
@@ -114,14 +113,11 @@ def strings(value: Any) -> str:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_the_task_over_each_wire(wire: str, project: Path, builders: Callable[[str], ModuleType]) -> None:
+def test_the_task_over_each_wire(wire: str, forks: Forks, project: Path, builders: Callable[[str], ModuleType]) -> None:
     """000-1, 004-4, 004-5, 004-13, 004-14, 004-15: the tools run here; the server uses its wire's framing, cut anywhere."""
     with ChatServer(*WIRES[wire](builders), models=[MODELS[wire]]) as server:
         words = ["chat", "--provider", wire, "--base-url", server.base_url, "--model", MODELS[wire]]
-        typed = "write answer.py and run it\n"
-        done = subprocess.run(
-            [COMMAND, *words], cwd=project, input=typed, capture_output=True, text=True, timeout=60, check=False
-        )
+        done = forks.run(*words, cwd=project, stdin="write answer.py and run it\n")
     check(server, project, done.returncode, done.stdout, done.stderr)
     assert server.paths == [PATHS[wire]] * 3
     if wire != "chat":

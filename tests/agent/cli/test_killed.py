@@ -8,7 +8,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +17,11 @@ from typing import Any
 import pytest
 
 from agent.api import assemble
+from tests.forks import Forks
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async
+
+UNSEEN = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
 
 
 def until(condition: Callable[[], object], process: subprocess.Popen[bytes] | None = None) -> None:
@@ -48,16 +50,14 @@ def at_work(folder: Path) -> Iterator[int]:
                 yield int(place.parent.name)
 
 
-def test_killed_while_a_command_runs(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_while_a_command_runs(run: Any, forks: Forks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-1: the command is killed, the call is FAILED and may have run, nothing runs twice, and the conversation can continue."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")  # ignore the engine of this machine
     seconds = f"300.{secrets.randbelow(10**9):09}"
     command = f"echo ran >>started; sleep {seconds}"
     with ChatServer(ChatServer.calls(("terminal", {"command": command})), ChatServer.text("I see")) as server:
         model = ("--base-url", server.base_url, "--model", "m")
-        argv = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", "run", "go", *model]
-        nothing = subprocess.DEVNULL
-        with subprocess.Popen(argv, cwd=tmp_path, stdin=nothing, stdout=nothing, stderr=nothing) as process:
+        with forks.popen("run", "go", *model, cwd=tmp_path, **UNSEEN) as process:
             until(lambda: running(seconds), process)
             process.send_signal(signal.SIGKILL)
         until(lambda: not any(at_work(tmp_path)))
@@ -79,13 +79,14 @@ def test_killed_while_a_command_runs(run: Any, tmp_path: Path, monkeypatch: pyte
     assert not left[0].exists()
 
 
-def test_killed_while_a_command_runs_the_chat_says_which(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_while_a_command_runs_the_chat_says_which(
+    run: Any, forks: Forks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`chat --continue` shows the call as the live chat does, and that it may have run."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
     with ChatServer(ChatServer.calls(("terminal", {"command": "touch started; sleep 300"}))) as server:
-        argv = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", "chat", "go"]
-        model, nothing = ("--base-url", server.base_url, "--model", "m"), subprocess.DEVNULL
-        with subprocess.Popen([*argv, *model], cwd=tmp_path, stdin=nothing, stdout=nothing, stderr=nothing) as process:
+        model = ("--base-url", server.base_url, "--model", "m")
+        with forks.popen("chat", "go", *model, cwd=tmp_path, **UNSEEN) as process:
             until((tmp_path / "started").exists, process)
             process.send_signal(signal.SIGKILL)
         until(lambda: not any(at_work(tmp_path)))
@@ -94,20 +95,18 @@ def test_killed_while_a_command_runs_the_chat_says_which(run: Any, tmp_path: Pat
     assert "removed: " in run("env", "prune", "--yes").out
 
 
-def test_killed_while_the_model_speaks(run: Any, tmp_path: Path) -> None:
+def test_killed_while_the_model_speaks(run: Any, forks: Forks, tmp_path: Path) -> None:
     """The text that the model had sent a second before is in the next request, marked."""
     speaks = ChatServer.text("word " * 60, piece=5, pieces=1_000, pause=0.15)
     with ChatServer(speaks, ChatServer.text("I see")) as server, assemble(project_dir=tmp_path) as crib:
         model = ("--base-url", server.base_url, "--model", "m")
-        argv = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", "run", "go", *model]
-        nothing = subprocess.DEVNULL
 
         def stored() -> bool:
             last = run_async(crib.store.sessions.latest())
             record = None if last is None else run_async(crib.store.runs.current(last.id))
             return record is not None and "word" in record.state.get("said", "")
 
-        with subprocess.Popen(argv, cwd=tmp_path, stdin=nothing, stdout=nothing, stderr=nothing) as process:
+        with forks.popen("run", "go", *model, cwd=tmp_path, **UNSEEN) as process:
             until(stored, process)
             process.send_signal(signal.SIGKILL)
         done = run("run", "and now?", "--continue", *model)
@@ -128,12 +127,11 @@ main(sys.argv[1:])
 """
 
 
-def test_killed_right_after_the_session_was_told(run: Any, tmp_path: Path) -> None:
+def test_killed_right_after_the_session_was_told(run: Any, forks: Forks, tmp_path: Path) -> None:
     """A reader of the session's id can continue the task: the session is stored by then."""
     with ChatServer(ChatServer.text("Here I am.")) as server:
         model = ("--base-url", server.base_url, "--model", "m")
-        argv = [sys.executable, "-c", DIES_AS_IT_TELLS, "run", "--json", "where are you?", *model]
-        died = subprocess.run(argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+        died = forks.run("run", "--json", "where are you?", *model, code=DIES_AS_IT_TELLS, cwd=tmp_path)
         assert died.returncode == 9
         told = json.loads(died.stdout)
         assert told["type"] == "run_started"

@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.forks import COMMAND, Forks, heeds_interrupts
 from toolcrib.testing import ChatServer
 
-COMMAND = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"]
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
-def _heeds_interrupts() -> None:
-    """Reset SIGINT: a test suite in the background ignores it, and its child processes would inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.fixture
-def start(root: Path, tmp_path: Path) -> Start:
+def start(forks: Forks, tmp_path: Path) -> Start:
     """Return ``start(server, "task", "--json", stdin=...)``, which starts ``toolcrib run`` in its own process."""
 
     def begin(server: ChatServer, *words: str, stdin: Any = subprocess.PIPE) -> subprocess.Popen[bytes]:
         named = ["--base-url", server.base_url, "--model", "test-model"]
-        environment = {**os.environ, "PYTHONPATH": str(root)}
-        pipe = subprocess.PIPE
-        return subprocess.Popen(
-            [*COMMAND, "run", *words, *named],
-            stdin=stdin,
-            stdout=pipe,
-            stderr=pipe,
-            cwd=tmp_path,
-            env=environment,
-            preexec_fn=_heeds_interrupts,
-        )
+        out: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process: subprocess.Popen[bytes] = forks.popen("run", *words, *named, cwd=tmp_path, stdin=stdin, **out)
+        return process
 
     return begin
 
@@ -153,9 +138,11 @@ def test_waiting_is_shown_and_counts_for_the_timeout(start: Start) -> None:
         limited.communicate()
 
 
-def test_an_interrupt_while_it_waits(start: Start) -> None:
+def test_an_interrupt_while_it_waits(tmp_path: Path) -> None:
     with ChatServer() as server:
-        process = start(server, "what?")
+        words = [COMMAND, "run", "what?", "--base-url", server.base_url, "--model", "test-model"]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(words, cwd=tmp_path, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=heeds_interrupts)
         assert process.stderr is not None
         process.stderr.readline()  # the process waits
         process.send_signal(2)

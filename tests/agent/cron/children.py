@@ -56,5 +56,6 @@ async def main(folder: Path, how: str) -> None:
     await crib.aclose()
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Run the jobs with the arguments of the command line."""
     asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,11 +19,13 @@ from agent.cron import CHANGED
 from agent.cron.plan import JobPlan
 from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
+from tests.forks import Forks
 from toolcrib import Principal
 from toolcrib.contract.cron import CronJob
 from toolcrib.contract.store import Store
 from tools.schedules.schedule import Schedule
 
+CHILD = "from tests.agent.cron.children import run; run()"
 Run = Callable[[str], "subprocess.Popen[str]"]
 
 PLAIN = "sandbox: {mode: none}\nsnapshots: {enabled: false}\n"
@@ -57,16 +58,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Run]:
+def run(tmp_path: Path, forks: Forks) -> Iterator[Run]:
     """Yield a function that starts a process and returns once it runs jobs. All processes are ended at the end."""
     with ExitStack() as stack:
 
         def start(how: str = "plain") -> subprocess.Popen[str]:
             env = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed process leaves its folder there
-            command = [sys.executable, "-m", "tests.agent.cron.children", str(tmp_path), how]
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, env=env
-            )
+            options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            process = forks.popen(str(tmp_path), how, code=CHILD, cwd=tmp_path, env=env, **options)
             stack.callback(ended, process)
             assert process.stdout is not None
             assert process.stdout.readline() == "up\n"

@@ -9,7 +9,6 @@ import re
 import secrets
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,8 @@ from typing import Any
 import docker
 import pexpect
 import pytest
+
+from tests.forks import Forks
 
 DOCKER = pytest.mark.xdist_group("docker")
 SSH = pytest.mark.xdist_group("ssh")
@@ -44,18 +45,13 @@ def ssh_place(root_sshd: Any, config: Callable[[str], Path]) -> Any:
 
 
 @pytest.fixture
-def toolcrib(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
+def toolcrib(tmp_path: Path, forks: Forks) -> Iterator[Callable[..., pexpect.spawn]]:
     """Return a function that runs toolcrib on its own terminal."""
     made: list[pexpect.spawn] = []
 
     def start(*args: str) -> pexpect.spawn:
-        # like the shell of a new terminal, whatever started these tests
-        code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        code += "from agent.cli import main; sys.exit(main(sys.argv[1:]))"
         env = {**os.environ, "SHELL": "/bin/bash", "TERM": "dumb"}
-        words = ["-c", code, *args]
-        options: dict[str, Any] = {"cwd": str(tmp_path), "env": env, "timeout": 60, "encoding": "utf-8"}
-        made.append(pexpect.spawn(sys.executable, words, dimensions=(40, 400), **options))
+        made.append(forks.spawn(*args, cwd=tmp_path, env=env, timeout=60, encoding="utf-8", dimensions=(40, 400)))
         return made[-1]
 
     yield start
@@ -117,11 +113,11 @@ asyncio.run(main(sys.argv[1]))
 
 
 @pytest.mark.xdist_group("leftovers")
-def test_a_sandbox_that_outlives_its_process_is_pruned(run: Any, config: Any, tmp_path: Path) -> None:
+def test_a_sandbox_that_outlives_its_process_is_pruned(run: Any, config: Any, forks: Forks, tmp_path: Path) -> None:
     """003-30"""
     config("")
     (tmp_path / "work").mkdir()
-    killed = subprocess.run([sys.executable, "-c", KEEPS, str(tmp_path / "work")], stdout=subprocess.PIPE, check=False)
+    killed = forks.run(str(tmp_path / "work"), code=KEEPS, cwd=tmp_path)
     keeper = os.pidfd_open(int(killed.stdout))
     assert "to remove them: toolcrib env prune" in run("env").out
     assert "removed: sandbox of session left\n" in run("env", "prune", "--yes").out
@@ -283,16 +279,14 @@ crib.close()
 
 
 @pytest.fixture
-def owner(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], str, str]]]:
+def owner(tmp_path: Path, forks: Forks) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], str, str]]]:
     """Start another process with a session in a container, and yield (process, container name, session id)."""
     made: list[subprocess.Popen[str]] = []
 
     def start(backend: str) -> tuple[subprocess.Popen[str], str, str]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", OWNER, backend], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path
-        )
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        process = forks.popen(backend, code=OWNER, cwd=tmp_path, **pipes)
         made.append(process)
-        assert process.stdout is not None
         where, session = process.stdout.readline().split()
         return process, where.removeprefix("docker:"), session
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import re
 import shlex
 import signal
@@ -72,9 +71,9 @@ platforms:
 
     def start(self, *words: str) -> Any:
         """Start a gateway, and return its process once its webhook listens."""
-        with (self.folder / "log").open("a") as log, Path(os.devnull).open() as nothing:
-            streams = [nothing.fileno(), log.fileno(), log.fileno()]
-            process = self._forks.start("gateway", "run", *words, cwd=self.folder, streams=streams)
+        with (self.folder / "log").open("a") as log:
+            options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            process = self._forks.popen("gateway", "run", *words, cwd=self.folder, **options)
         self._processes.append(process)
         self.until(lambda: process.poll() is not None or listens(self.port))
         assert process.poll() is None, self.log()

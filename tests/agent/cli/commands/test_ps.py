@@ -7,7 +7,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from agent.desk.request import SessionRequest
 from agent.policy.confirmation import confirm
 from agent.policy.self_protection import BELOW, marks_of
 from agent.process import Crib
+from tests.forks import Forks
 from tools.processes.left import session_folders
 
 SERVER = 'python3 -u -c \'import socket, time; s = socket.create_server(("127.0.0.1", 0)); print("up"); time.sleep(600)\''
@@ -192,12 +192,9 @@ def test_processes_of_other_principals_are_never_shown(run: Any, crib: Crib, ses
 
 
 @pytest.fixture
-def killed(crib: Crib, tmp_path: Path) -> Iterator[str]:
+def killed(crib: Crib, tmp_path: Path, forks: Forks) -> Iterator[str]:
     """The session of a killed toolcrib, with the processes ``one`` and ``two``."""
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD], cwd=tmp_path, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
-    )
-    assert holder.stdout is not None
+    holder = forks.popen(code=HOLD, cwd=tmp_path, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
     session_id, status = holder.stdout.readline().split()
     assert status == "success"
     holder.send_signal(signal.SIGKILL)
@@ -207,19 +204,14 @@ def killed(crib: Crib, tmp_path: Path) -> Iterator[str]:
     asyncio.run(crib.desk.open(SessionRequest(resume=session_id))).close_sync()
 
 
-def in_a_process_of_its_own(*args: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", *args]
-    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
-
-
 @pytest.mark.parametrize(("platform", "user"), [("cli", ""), ("telegram", "eve")])
-def test_processes_of_other_toolcribs_count(plain: Callable[[str], Path], tmp_path: Path, platform: str, user: str) -> None:
+def test_processes_of_other_toolcribs_count(
+    plain: Callable[[str], Path], tmp_path: Path, forks: Forks, platform: str, user: str
+) -> None:
     """003-30"""
     plain("terminal: {processes: 3}\n")
-    line = [sys.executable, "-c", HOLD, platform, user]
-    with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdin is not None
+    options: dict[str, Any] = {"cwd": tmp_path, "stdout": subprocess.PIPE, "stdin": subprocess.PIPE, "text": True}
+    with forks.popen(platform, user, code=HOLD, **options) as holder:
         assert holder.stdout.readline().split()[1:] == ["success"]
         with assemble(config=load_config(), project_dir=tmp_path) as crib:
             mine = asyncio.run(crib.desk.open(SessionRequest(platform=platform, user=user, enabled=["terminal"])))
@@ -240,13 +232,15 @@ def test_processes_of_other_toolcribs_count(plain: Callable[[str], Path], tmp_pa
 
 @pytest.mark.xdist_group("leftovers")
 @pytest.mark.parametrize("mode", ["none", "workspace"], indirect=True)
-def test_what_a_killed_toolcrib_left_is_unattended_and_each_ends_alone(run: Any, crib: Crib, killed: str) -> None:
+def test_what_a_killed_toolcrib_left_is_unattended_and_each_ends_alone(
+    run: Any, crib: Crib, forks: Forks, killed: str, tmp_path: Path
+) -> None:
     """003-30"""
     assert {name: one["state"] for name, one in listed(run).items()} == {"one": "unattended", "two": "unattended"}
     assert "unattended: their toolcrib was killed. To continue with them: toolcrib chat --resume SESSION" in run("ps").out
     said = run("ps", "log", "one")
     assert (said.code, f"toolcrib chat --resume {killed[:12]}" in said.err) == (1, True)
-    done = in_a_process_of_its_own("ps", "kill", "one", "--yes")
+    done = forks.run("ps", "kill", "one", "--yes", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"ended: {killed[:12]}/one\n"), done.stderr
     assert {name: one["state"] for name, one in listed(run).items()} == {"one": "ended", "two": "unattended"}
     again = run("ps", "kill", "one", "--yes")
@@ -265,9 +259,11 @@ def test_what_a_killed_toolcrib_left_is_unattended_and_each_ends_alone(run: Any,
 
 @pytest.mark.xdist_group("leftovers")
 @pytest.mark.parametrize("mode", ["none", "workspace"], indirect=True)
-def test_all_that_a_killed_toolcrib_left_can_be_ended_and_the_logs_stay(run: Any, crib: Crib, killed: str) -> None:
+def test_all_that_a_killed_toolcrib_left_can_be_ended_and_the_logs_stay(
+    run: Any, crib: Crib, forks: Forks, killed: str, tmp_path: Path
+) -> None:
     """003-30"""
-    assert in_a_process_of_its_own("ps", "kill", "--all", "--yes").returncode == 0
+    assert forks.run("ps", "kill", "--all", "--yes", cwd=tmp_path).returncode == 0
     assert {name: one["state"] for name, one in listed(run).items()} == {"one": "ended", "two": "ended"}
     session = asyncio.run(crib.desk.open(SessionRequest(resume=killed)))
     try:
