@@ -100,8 +100,8 @@ def fault_of(block: Block) -> str:
 
 
 class Reader:
-    """A context manager: a reader who works through one page. With ``forks``, commands of toolcrib that need no shell are run
-    without one.
+    """A context manager: a reader who works through one page. With ``forks``, programs and the commands of toolcrib that need no
+    shell are run without one.
     """
 
     def __init__(self, folder: Path, page: str, forks: Forks | None = None) -> None:
@@ -198,10 +198,14 @@ class Reader:
         return re.sub(r"\b8000\b", self._port, text.replace(ADDRESS, self._server.base_url))
 
     def _run(self, block: Block, where: str) -> None:
-        done = subprocess.run(
-            [sys.executable, "-c", _AWAITS, self._here(f"{block.notes.get('given', '')}\n{block.text}")],
-            cwd=self.cwd, env=self._env, capture_output=True, text=True, timeout=PATIENCE, check=False,
-        )  # fmt: skip
+        program = self._here(f"{block.notes.get('given', '')}\n{block.text}")
+        if self._forks is not None:
+            done = self._forks.run(program, code=_AWAITS, cwd=self.cwd, env=self._env, timeout=PATIENCE)
+        else:
+            done = subprocess.run(
+                [sys.executable, "-c", _AWAITS, program],
+                cwd=self.cwd, env=self._env, capture_output=True, text=True, timeout=PATIENCE, check=False,
+            )  # fmt: skip
         assert done.returncode == 0, f"{where}: {done.stderr}"
         self._printed = done.stdout
 
