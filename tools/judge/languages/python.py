@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolcrib.contract.regex import Regex
-from tools.judge.languages._python_effects import FIXTURE, PACKAGE, PythonEffects, acts, canonical, content, is_risky
+from tools.judge.languages._python_effects import FIXTURE, PACKAGE, acts, canonical, content, is_risky
+from tools.judge.languages._python_imports import PythonImports
 from tools.judge.languages._tell import Tell, TooMuch, join
 from tools.judge.languages._things import (
     HOLE_NAME,
@@ -43,8 +44,6 @@ _ENCODING = Regex(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=](?![ \t
 """A comment that names an encoding other than utf-8, ascii and latin-1. In some of these, such as utf-7, text that looks like a
 comment may be code.
 """
-_OWN = Regex(r"(?:agent|model_tools)(?:\.(?!\*)|$)|toolcrib\.(?:Agent|\*|_(?!_)\w*|contract)(?:\.|$)|tools\.approval(?:\.|$)")
-"""toolcrib's own code, except its public types: only a user may run it."""
 _INNER = frozenset(
     "__globals__ __builtins__ __subclasses__ __code__ __dict__ __getattribute__ __bases__ __base__ __mro__ __loader__ __spec__"
     " __self__ __func__ __closure__ f_globals f_locals f_back tb_frame gi_frame".split()
@@ -76,7 +75,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     return not reader.opaque
 
 
-class PythonReader(PythonEffects):
+class PythonReader(PythonImports):
     """Reads one program; make a new reader for each. Methods named after a class of ``ast`` read its nodes."""
 
     def __init__(self, tell: Tell, args: Sequence[Value], path: str, steps: int) -> None:
@@ -103,18 +102,6 @@ class PythonReader(PythonEffects):
                 top = getattr(node, "module", None)  # even if it is unknown whether the import is reached
                 self.report_imports(*[top] if top else [], *(f"{top}.{one.name}" if top else one.name for one in node.names))
         self.read(tree)
-
-    def report_imports(self, *names: str) -> None:
-        """Report imports of toolcrib's own code. The report says ``beside`` if the project has a package or module of that name;
-        the import of such a module itself is not reported.
-        """
-        for name in names:
-            top = name.partition(".")[0]
-            if _OWN.match(name) and not name.endswith("__"):
-                module, package = (self.tell.sink.inspect_path(f"{top}{end}").kind == "file" for end in (".py", "/__init__.py"))
-                beside = top in ("agent", "model_tools") and (module or package)
-                if top != name or not module:
-                    self.tell.words("@own-code", name, "beside" if beside else "file" if self.path else "here")
 
     def read(self, node: ast.AST) -> Thing:
         """Read a statement or an expression; if it has no method here, read its parts."""
@@ -187,37 +174,6 @@ class PythonReader(PythonEffects):
         either = isinstance(old, Name) and isinstance(thing, Name) and not acts(old) and not acts(thing)
         self.names[name] = thing if either else one_of([old, thing])
 
-    def _import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            module, first = self.module(alias.name), alias.name.partition(".")[0]
-            self.let(alias.asname or first, module if alias.asname or first == alias.name else Name(canonical(first)))
-
-    def _importfrom(self, node: ast.ImportFrom) -> None:
-        owner = self.module(node.module) if node.module and not node.level else ANYTHING
-        for alias in node.names:
-            if alias.name != "*":
-                self.let(alias.asname or alias.name, self.attribute(owner, alias.name))
-            else:
-                self.opaque |= acts(owner)
-
-    def module(self, name: str) -> Thing:
-        """Return an imported module; a module beside the source is read."""
-        self.report_imports(name)
-        name = canonical(name)
-        path = "/".join([*self.path.split("/")[:-1], f"{name}.py"])
-        if "." not in name and name not in sys.stdlib_module_names and name not in self.fixed:
-            self.fixed[name] = Name(name)
-            seen = self.tell.sink.inspect_path(path)
-            tree = parse(seen.text) if seen.text is not None and not seen.taint & ~Taint.FED else None
-            if tree is not None:
-                outer, self.names, self.path = (self.names, self.path), {"__file__": Value(path)}, path
-                self.run(tree)
-                inner, (self.names, self.path) = self.names, outer
-                self.names.update({one if one[0] == "." else f"{name}.{one}": thing for one, thing in inner.items()})
-            elif seen.text is not None:
-                self.tell.code("python", Value(seen.text, seen.taint), path)
-        return Name(name)
-
     def evaluate(self, source: Value) -> Thing:
         """Read ``source`` as ``eval`` or ``exec`` would run it; report it as code if it is not known."""
         tree = parse(source.text.strip()) if is_known(source) and not source.taint & (Taint.DECODED | Taint.REMOTE) else None
@@ -226,7 +182,7 @@ class PythonReader(PythonEffects):
 
     def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Thing:
         """Read a function at its definition. Its arguments are unknown, except the constants of a single call."""
-        name, spec = getattr(node, "name", "lambda"), node.args
+        name, spec, late = getattr(node, "name", "lambda"), node.args, self.late
         self.mixed([self.read(one) for one in (*getattr(node, "decorator_list", ()), *spec.defaults)])
         sites = self.calls.get(self.inside if name == "__init__" else name, [])
         hidden = unknown(Taint.COMPUTED if sites or spec.defaults else Taint.NONE)
@@ -242,7 +198,9 @@ class PythonReader(PythonEffects):
                     if isinstance(given, ast.Constant)
                 }
             )
+        self.late = True
         self.block(node.body if isinstance(node.body, list) else [ast.Return(node.body)])
+        self.late = late or bool(getattr(node, "decorator_list", ()))
         shared = {one for part in ast.walk(node) if isinstance(part, ast.Global) for one in part.names}
         outer.update({one: thing for one, thing in self.names.items() if one[0] == "." or one in shared})
         result = OwnFunction(one_of(self.returns) if self.returns else None)
@@ -263,10 +221,12 @@ class PythonReader(PythonEffects):
         self.block(node.body)
         inner, self.names, self.inside = self.names, outer, around
         self.names.update({f".{name.lstrip('.')}": thing for name, thing in inner.items() if outer.get(name) is not thing})
+        self.late = self.late or bool(node.bases or node.keywords or node.decorator_list)
         self.let(node.name, OwnFunction(ANYTHING))
 
     def _for(self, node: ast.For | ast.AsyncFor) -> None:
         found = elements(self.read(node.iter))
+        self.late = True
         for one in [*found, *found] if type(found) is Many else found:
             around, self.unsure = self.unsure, 0
             self.assign(node.target, one)
@@ -280,6 +240,7 @@ class PythonReader(PythonEffects):
         inside = {getattr(one, "attr", getattr(one, "id", type(one).__name__)) for one in ast.walk(node)}
         if isinstance(node.test, ast.Constant) and not inside & _WAITS:
             self.hide()  # it may fill memory, or start processes forever
+        self.late = True
         self.block([node.test, *node.body, *node.body, *node.orelse])
 
     # -- expressions ----------------------------------------------------------------------------------------------
@@ -323,6 +284,7 @@ class PythonReader(PythonEffects):
         return -thing if isinstance(node.op, ast.USub) and isinstance(thing, int | float) else computed(thing)
 
     def _binop(self, node: ast.BinOp) -> Thing:
+        self.late = self.late or isinstance(node.op, ast.Pow)
         return operate(node.op, self.read(node.left), self.read(node.right))
 
     def _subscript(self, node: ast.Subscript) -> Thing:
@@ -339,6 +301,7 @@ class PythonReader(PythonEffects):
         return owner[key] if isinstance(owner, dict) and key in owner else computed(owner)
 
     def _listcomp(self, node: Any) -> Thing:
+        self.late = True
         for source in node.generators:
             self.assign(source.target, one_of(elements(self.read(source.iter))))
             self.block(source.ifs)
@@ -371,6 +334,7 @@ class PythonReader(PythonEffects):
             args += elements(self.read(one.value)) if isinstance(one, ast.Starred) else [self.read(one)]
         named: dict[str, Thing] = {one.arg or "**": self.read(one.value) for one in node.keywords}
         named.update(named["**"] if isinstance(named.get("**"), dict) else {})
+        self.called(function)
         if not isinstance(function, Name):
             self.mixed([*args, *named.values()])
             return function.result if isinstance(function, OwnFunction) else computed(function, *args, *named.values())

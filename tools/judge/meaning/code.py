@@ -12,7 +12,7 @@ from tools.judge.meaning.ending import finished
 from tools.judge.meaning.logins import split_words
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.state import Seen
-from tools.judge.meaning.value import HOLE, OF_JOBS, Taint, Value, settled, unknown
+from tools.judge.meaning.value import HOLE, Taint, Value, settled, unknown
 from tools.judge.meaning.walk import DETACHED, Walker
 
 Values = Sequence[Value]
@@ -117,12 +117,13 @@ def unfollowed(it: Walker, state: State, path: Value) -> str:
     """Return which command may change the file ``path`` in an unknown way before the file runs; "" if none may."""
     if path.text in ("-", "/dev/stdin"):
         return ""
+    owned.read_by_job(it, state, path.text)  # also a file that is missing now
     if maker := filestate.changed(it, state, path):
         return maker
     for name in filestate.absolute(it, state, path.text):
         if name.startswith(filestate.FIXED) or name in state.files:
             continue
-        if filestate.comes_later(it, state, name):
+        if filestate.comes_later(it, state, name, sure=path.known and not path.pattern):
             return "a later command"
         if filestate.origin(it, name) & Taint.CHANGING:
             return "a background process"
@@ -135,6 +136,7 @@ def unread(
     it: Walker, state: State, path: Value, argv: Values, targets: Targets, maker: str, language: str = "shell"
 ) -> list[State]:
     """Run a file that ``maker`` may have changed: its effects are unknown."""
+    owned.read_by_job(it, state, path.text, by_lines=True)
     found = filestate.content(it, state, path)
     text = unknown(found.taint if found is not None else Taint.NONE)
     it.act(state, argv, targets, code=[Code(language, text, "file", path.text, maker)])
@@ -269,7 +271,7 @@ def interpreter(
             pieces.append(Code(spec.language, text, "file", path.text))
     for path in found.modules if len(state.cwds) == 1 else ():
         text = filestate.content(it, state, path)
-        if text is not None and not unfollowed(it, state, path):
+        if not unfollowed(it, state, path) and text is not None:
             pieces.append(Code(spec.language, text, "file", path.text))
     if found.reads and state.stdin is not None:
         pieces.append(Code(spec.language, state.stdin, "stdin"))
@@ -285,6 +287,7 @@ def _script_of(it: Walker, state: State, spec: interpreters.InterpreterOptions, 
             return main
     if spec.language == "javascript" and path.known and "." not in path.text.rpartition("/")[2]:
         for name in sources.script_names(path.text):
+            owned.read_by_job(it, state, name)
             found = filestate.content(it, state, Value(name))
             if found is not None and (found.known or found.taint & Taint.REMOTE):
                 return path._replace(text=name)
@@ -353,6 +356,9 @@ class CodeSink:
 
     def run(self, argv: Sequence[Value], redirects: Sequence[RedirectTarget] = (), stdin: Value | None = None) -> None:
         it = self.it
+        if argv and argv[0].text == "@loads":
+            owned.read_by_job(it, self.state, argv[1].text, by_lines=True)
+            return
         child = self._child(stdin)
         for target in redirects:
             if ">" in target.op:
@@ -379,22 +385,4 @@ class CodeSink:
             it.act(self.state, [Value(self.name)], code=[kept])
 
     def inspect_path(self, path: str) -> Seen:
-        it = self.it
-        if path == "-":
-            given = self.state.stdin
-            return Seen("file", given.text, given.taint) if given is not None and given.known else Seen("unreadable")
-        names = filestate.absolute(it, self.state, path)
-        for name in names:
-            if self.state.files and filestate.entry_of(it, self.state, name) is not None:
-                found = filestate.content(it, self.state, Value(name))
-                if found is None:
-                    return Seen("missing")
-                return Seen("file", found.text, found.taint) if found.known else Seen("unreadable", None, found.taint)
-        if len(names) != 1 or not names[0].startswith("/"):
-            return Seen("unreadable")
-        if filestate.is_secret(names[0]):
-            return Seen("unreadable", None, Taint.SECRET)
-        it.found.read[names[0]] = None
-        seen = it.snapshot.inspect_path(names[0])
-        taint = seen.taint & ~(Taint.WRITTEN | OF_JOBS) | (filestate.fed(it, names[0]) if seen.kind != "missing" else Taint.NONE)
-        return seen._replace(taint=taint) if taint != seen.taint else seen
+        return filestate.seen_by_code(self.it, self.state, path)

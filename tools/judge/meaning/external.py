@@ -13,6 +13,7 @@ from tools.judge.meaning import (
     filestate,
     interpreters,
     journal,
+    keys,
     launching,
     mounts,
     output,
@@ -104,7 +105,7 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
         code.evaluated(it, state, name, pieces)
     if steps := recipes.inner(it, state, name, argv):
         return _wrapped(it, state, name, argv, targets, steps)
-    it.act(state, filestate.marked(it, state, argv), targets)
+    it.act(state, keys.marked(it, state, argv), targets)
     return finished(it, state, name, argv)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from toolcrib.contract.regex import Regex
 from tools.judge.folders import normal
 from tools.judge.meaning import journal, mounts
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.state import follows_links, knows_origins
+from tools.judge.meaning.state import Seen, follows_links, knows_origins
 from tools.judge.meaning.value import EMPTY, HOLE, OF_JOBS, Taint, Value, either, joined, names, tainted, unknown
 from tools.judge.meaning.walk import WAITED, Walker
 
@@ -145,21 +145,24 @@ def at(it: Walker, state: State, path: str) -> Value | None:
     return content(it, state, Value(path)) if path.startswith("/dev/") else _one(it, state, path)
 
 
-def comes_later(it: Walker, state: State, name: str) -> bool:
-    """Return whether later commands may write the file before it is read, because a trap or a background job reads it."""
-    context = it.context
-    if not (context.later or context.background) or name in state.files or name.startswith(FIXED):
+def comes_later(it: Walker, state: State, name: str, *, sure: bool = True) -> bool:
+    """Return whether later commands may write the file before it is read, because a trap or a background job reads it.
+
+    ``sure``: the file is known by this name. If a process reads it late, the call that changes it is asked about instead.
+    """
+    context, own = it.context, int(it.now.background and sure)
+    if not (context.later or context.background > own) or name in state.files or name.startswith(FIXED):
         return False
-    return context.later or it.found.waits or any(act.background and act.name in DELAYS for act in it.found.acts.values())
+    return context.later or it.found.waits or any(act.background > own and act.name in DELAYS for act in it.found.acts.values())
 
 
 def _one(it: Walker, state: State, name: str) -> Value | None:
     found = _now(it, state, name)
-    return tainted(found, fed(it, name)) if found is not None and it.context.outlasts else found
+    return tainted(found, fed(it, state, name)) if found is not None and it.context.outlasts else found
 
 
 def _now(it: Walker, state: State, name: str) -> Value | None:
-    if (it.context.background or it.context.later) and comes_later(it, state, name):
+    if (it.context.background > it.now.background or it.context.later) and comes_later(it, state, name):
         return unknown(Taint.LOCAL)
     if state.files:
         entry = entry_of(it, state, name)
@@ -304,11 +307,22 @@ def is_late(it: Walker) -> bool:
     return bool(context.outlasts and (it.found.slow or context.loops or context.rounds))
 
 
-def fed(it: Walker, name: str) -> Taint:
+def runs(it: Walker, state: State, name: str) -> None:
+    """Mark a file whose text the code being walked may execute after the call. ``name``: its absolute path."""
+    for one in (name, real(it, name)):
+        _runs(it, one, journal.find(state.files, one))
+
+
+def _runs(it: Walker, name: str, entry: Value | None) -> None:
+    in_use(it, name, Taint.RUNNING)
+    it.found.running.setdefault(name, entry)
+
+
+def fed(it: Walker, state: State, name: str) -> Taint:
     """Return the taint of the text of a file, besides its origin. Record the file if the taint is FED."""
     if not it.context.outlasts or name[:1] != "/":
         return Taint.NONE
-    it.found.fed[name] = None
+    it.found.fed[name] = journal.find(state.files, name)
     return Taint.FED
 
 
@@ -319,9 +333,9 @@ def executed(it: Walker, text: Value, *, by_lines: bool = False) -> Value:
     """
     if not text.taint & Taint.FED:
         return text
-    for name in it.found.fed if by_lines or is_late(it) else ():
+    for name, entry in it.found.fed.items() if by_lines or is_late(it) else ():
         for one in (name, real(it, name)):
-            in_use(it, one, Taint.RUNNING)
+            _runs(it, one, entry)
     return text._replace(taint=text.taint & ~Taint.FED)
 
 
@@ -329,51 +343,6 @@ def last(it: Walker, name: str, taint: Taint) -> None:
     """Record the taints of a file that matter to later calls."""
     if (lasting := taint & _LASTING) and name[:1] == "/" and (HOLE not in name or lasting & ~(Taint.WRITTEN | OF_JOBS)):
         it.found.tainted[name] = it.found.tainted.get(name, Taint.NONE) | lasting
-
-
-def marked(it: Walker, state: State, argv: Sequence[Value]) -> Sequence[Value]:
-    """Return the words. A word that names a copy of a key or a link to one (``x``, ``@x``, ``f=@x``) gets the taint SECRET."""
-    has_origins = knows_origins(it.snapshot)
-    if not state.files and not has_origins:
-        return argv
-    sends = argv[0].text.rpartition("/")[2] in _SENDERS
-    if not sends and not has_origins and _are_keyless(it, state.files):
-        return argv
-    return [_marked(it, state, value, sends) for value in argv]
-
-
-_SENDERS = names("curl curlie wget http https xh xhs httpie aria2c scp rsync sftp ftp lftp socat croc rclone gist mail mutt")
-
-
-def _are_keyless(it: Walker, files: Mapping[str, Value]) -> bool:
-    """Return whether none of the line's files holds a key. Cached, because command after command asks about the same files."""
-    if it.keyless is not files:
-        for entry in files.values():
-            if entry.taint & Taint.SECRET or (entry.shown in _LEADS and is_secret(entry.text)):
-                return False
-        it.keyless = files
-    return True
-
-
-_LEADS = (journal.LINK, journal.DISK)
-
-
-def _is_key(entry: Value | None) -> bool:
-    if entry is None:
-        return False
-    return bool(entry.taint & Taint.SECRET) or (entry.shown in _LEADS and is_secret(entry.text))
-
-
-def _marked(it: Walker, state: State, value: Value, sends: bool) -> Value:
-    text = value.text
-    named = (text, text.rpartition("@")[2], text.rpartition("=")[2]) if "@" in text or "=" in text else (text,)
-    for one in named:
-        paths = absolute(it, state, one) if one and one[:1] != "-" else ()
-        if any(_is_key(state.files.get(path)) for path in paths) or any(origin(it, path) & Taint.SECRET for path in paths):
-            return tainted(value, Taint.SECRET)
-        if sends and any(is_secret(there) for path in paths if path[:1] == "/" and (there := real(it, path)) != path):
-            return tainted(value, Taint.SECRET)
-    return value
 
 
 def lost(it: Walker, text: Value) -> Value:
@@ -386,3 +355,25 @@ def lost(it: Walker, text: Value) -> Value:
 def mark(it: Walker, state: State, path: str, taint: Taint) -> None:
     """Record that a file gets unknown content with ``taint``."""
     write(it, state, Value(path), unknown(taint), append=False)
+
+
+def seen_by_code(it: Walker, state: State, path: str) -> Seen:
+    """Return what code in another language finds at ``path``."""
+    if path == "-":
+        given = state.stdin
+        return Seen("file", given.text, given.taint) if given is not None and given.known else Seen("unreadable")
+    names = absolute(it, state, path)
+    for name in names:
+        if state.files and entry_of(it, state, name) is not None:
+            found = content(it, state, Value(name))
+            if found is None:
+                return Seen("missing")
+            return Seen("file", found.text, found.taint) if found.known else Seen("unreadable", None, found.taint)
+    if len(names) != 1 or not names[0].startswith("/"):
+        return Seen("unreadable")
+    if is_secret(names[0]):
+        return Seen("unreadable", None, Taint.SECRET)
+    it.found.read[names[0]] = None
+    seen = it.snapshot.inspect_path(names[0])
+    taint = seen.taint & ~(Taint.WRITTEN | OF_JOBS) | (fed(it, state, names[0]) if seen.kind != "missing" else Taint.NONE)
+    return seen._replace(taint=taint) if taint != seen.taint else seen

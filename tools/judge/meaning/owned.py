@@ -43,8 +43,7 @@ def read_by_job(it: Walker, state: State, path: str, *, by_lines: bool = False) 
     """
     if it.context.outlasts and (by_lines or filestate.is_late(it)):
         for name in filestate.absolute(it, state, path):
-            for one in (name, filestate.real(it, name)):
-                filestate.in_use(it, one, Taint.RUNNING)
+            filestate.runs(it, state, name)
 
 
 _DATA = names("echo printf [ test true :")

@@ -43,7 +43,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
         it.found.tainted.update(_secret(ends))
         if _is_waited_for(it, script, ends):
             it.found.jobs.clear()
-        rewrites = [*_rewrites(it, ends, snapshot.of_jobs() if knows_jobs(snapshot) else {})]
+        rewrites = [*_rewrites(it, ends, snapshot.of_jobs() if knows_jobs(snapshot) else {}), *_overtaken(it, ends)]
     except ShellSyntaxError as error:
         it.found.faults[Fault("syntax", str(error), getattr(error, "offset", 0))] = None
     except ShellTooComplex as error:
@@ -93,6 +93,13 @@ def _rewrites(it: Interpreter, ends: list[State], marks: Mapping[str, Taint]) ->
             yield path, Taint.RUNNING
         elif mark & Taint.USED and any(under(path, new) for new in places):
             yield path, Taint.USED
+
+
+def _overtaken(it: Interpreter, ends: list[State]) -> Iterator[tuple[str, Taint]]:
+    """Yield the files that the line changes after a process that it starts may have begun to execute them."""
+    for path, entry in it.found.running.items():
+        if any(journal.find(end.files, path) != entry for end in ends if end.files):
+            yield path, Taint.RUNNING
 
 
 def _changes(ends: list[State], path: str) -> bool:

@@ -122,8 +122,10 @@ class Found:
     """True if a text uses the last word of the previous command, ``$_``."""
     slow: bool = False
     """True once something that may outlast the call takes time: what it does from then on may come after later calls."""
-    fed: dict[str, None] = field(default_factory=dict)
-    """Files whose text has the taint FED."""
+    fed: dict[str, Value | None] = field(default_factory=dict)
+    """Files whose text has the taint FED, each with its entry in the journal when it was read."""
+    running: dict[str, Value | None] = field(default_factory=dict)
+    """Files that code which may run after the call still executes, each with its entry in the journal at that time."""
     jobs: dict[str, Taint] = field(default_factory=dict)
     """Marks of files that jobs of the line's own shell use."""
     lists: dict[str, None] = field(default_factory=dict)
