@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tools.process_registry  # noqa: F401 - it registers a tool
 from tests.tools.approval.conftest import PROJECT, Bench, Floor
 from toolcrib import ExecRequest, ToolResult
 from toolcrib.testing import FakeEnvironment
@@ -30,6 +31,13 @@ FILES = {
     "server.py": "import json\nprint(json.load(open('conf.json')))\n",
     "main.py": "import helper\nimport time\ntime.sleep(60)\n",
     "helper.py": "import json\nprint(json.load(open('conf.json')))\n",
+    "late.py": "import time\ntime.sleep(60)\nimport helper\n",
+    "lazy.py": "import time\n\ndef work():\n    import helper\n    return helper\n\ntime.sleep(60)\nwork()\n",
+    "busy.py": "n = 0\nwhile n < 10**9:\n    n += 1\nfrom helper import x\n",
+    "first.py": "import app\nimport helper\n",
+    "packed.py": "import time\ntime.sleep(60)\nfrom pack import part\n",
+    "pack/part.py": "x = 1\n",
+    "early.py": "import os, sys\nsys.path.insert(0, os.path.dirname(__file__))\nimport helper\nimport time\ntime.sleep(60)\n",
     "conf.json": '{"port": 8000}\n',
     "rc.js": "console.log(1)\n",
     "index.js": "console.log(2)\n",
@@ -129,6 +137,62 @@ def test_a_script_that_a_program_still_reads_is_not_changed(bench: Bench, comman
     if bench.start(command) != "ran":
         assert bench.allow()
     assert bench.step(f"PUT {file}") == {"process.script"}
+
+
+MODULES = {
+    "after a pause": ("python3 late.py", "helper.py"),
+    "in an argument": ("python3 -c 'import time; time.sleep(6); import helper'", "helper.py"),
+    "in a function": ("python3 lazy.py", "helper.py"),
+    "after a loop": ("python3 busy.py", "helper.py"),
+    "after a module that takes time": ("python3 first.py", "helper.py"),
+    "by its name": ("python3 -c \"import time; time.sleep(6); __import__('helper')\"", "helper.py"),
+    "a module that does not exist yet": ("python3 -c 'import time; time.sleep(6); import gone'", "gone.py"),
+    "a module of the standard library": ("python3 -c 'import time; time.sleep(6); import colorsys'", "colorsys.py"),
+    "a package": ("python3 packed.py", "pack/__init__.py"),
+    "a module that is run later": ("make && python3 -m helper", "helper.py"),
+    "a script that does not exist yet": ("make && python3 gone.py", "gone.py"),
+    "node": ("node -e \"setTimeout(() => require('./index'), 9000)\"", "index.js"),
+    "a script of node that does not exist yet": ("make && node gone", "gone.js"),
+}
+
+
+@pytest.mark.parametrize(("command", "file"), MODULES.values(), ids=MODULES)
+def test_a_module_that_a_program_loads_late_is_not_changed(bench: Bench, command: str, file: str) -> None:
+    """The module was judged at the start, so a later change of it is a change of the program."""
+    assert bench.start(command) == "ran"
+    assert bench.step(f"PUT {file}") == {"process.script"}
+    assert bench.do(f"echo x > {file}") == {"process.script"}
+
+
+def test_a_file_that_no_start_would_judge_may_be_changed_while_the_program_runs(bench: Bench) -> None:
+    """Modules inside the project's packages are not read, neither after an edit before the start nor after one while it runs."""
+    for steps in (["PUT pack/part.py", "BACK python3 packed.py"], ["BACK python3 packed.py", "PUT pack/part.py"]):
+        assert [bench.step(step) for step in steps] == ["ran", "ran"]
+
+
+OVERTAKEN = [
+    "sh x.sh & cp app.py x.sh",
+    "(make; sh x.sh) & cp app.py x.sh",
+    "echo 'echo a' > x.sh; (sleep 5; sh x.sh) & cp app.py x.sh",
+    "setsid -f sh -c 'sleep 5; sh x.sh'; cp app.py x.sh",
+    "python -c \"import subprocess; subprocess.Popen(['sh', 'x.sh'])\"; cp app.py x.sh",
+    "while sleep 1; do sh x.sh; done | (sleep 3; cp app.py x.sh)",
+    "python3 late.py & cp app.py helper.py",
+]
+
+
+@pytest.mark.parametrize("command", OVERTAKEN)
+def test_a_line_does_not_change_what_its_own_job_executes(bench: Bench, command: str) -> None:
+    found = bench.start(command)
+    assert isinstance(found, set)
+    assert "process.script" in found
+
+
+def test_an_answer_covers_the_script_as_it_was(bench: Bench) -> None:
+    """The start asks, because ``git pull`` may change the script. The answer does not cover a later change."""
+    assert bench.start("git pull; sh x.sh") == {"opaque.changed"}
+    assert bench.allow()
+    assert bench.step("PUT x.sh") == {"process.script"}
 
 
 SWAPPED = {
@@ -262,6 +326,12 @@ FREE = {
     "a build, then a copy": ["BACK make && cp -r src out", "PUT src/main.c", "DO mv n.txt src/n.txt"],
     "a server in python": ["BACK python server.py", "PUT conf.json", "PUT server.py"],
     "modules of a server in python": ["BACK python main.py", "PUT helper.py", "PUT main.py"],
+    "modules that python imports at once": ["BACK python early.py", "PUT helper.py"],
+    "a dev server of flask": ["BACK flask --app app run --debug", "PUT app.py", "PUT helper.py"],
+    "a server that is built first": ["BACK make && ./server", "PUT src/main.c", "DO make"],
+    "tests that are repeated": ["BACK pytest -f", "PUT helper.py", "PUT test_app.py"],
+    "a script after a pause": ["BACK sleep 1; sh x.sh", "PUT app.py"],
+    "a script in a loop": ["BACK while true; do sh x.sh; sleep 2; done", "PUT app.py", "DO cp app.log x.log"],
     "a server with a port from a file": ["BACK python -m http.server $(cat n.txt)", "PUT n.txt"],
     "a loop over an unchanged file": [f"BACK {NUMBERS['a loop over a file']}", "DO cat n.txt", "PUT list.txt"],
     "a loop that prints": ["BACK while read -r x; do echo \"$x\"; done < n.txt", "PUT n.txt"],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from toolcrib.contract.regex import Regex
-from tools.judge.meaning import filestate, interpreters, owned, replay, sources, tables, unknown_programs
+from tools.judge.meaning import filestate, interpreters, owned, replay, sources, tables, unfinished, unknown_programs
 from tools.judge.meaning.act import Code, RedirectTarget
 from tools.judge.meaning.ending import finished
 from tools.judge.meaning.logins import split_words
@@ -21,6 +21,7 @@ Source = Literal["argument", "stdin", "file", "environment"]
 
 _VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _POSIX = frozenset({"sh", "dash", "ash"})
+_COMPLETED = _POSIX | {"bash"}
 _BY_LINES = frozenset({"vim", "sql", "mongo"})
 """Languages whose programs read a script while they execute it, besides the shell."""
 _LEAVES = Regex(r"\b(?:Popen|fork|posix_spawn\w*|create_subprocess\w*|detached|Process\.spawn)\b")
@@ -82,6 +83,9 @@ def shell_text(
     path: str = "",
 ) -> list[State]:
     """Run text in a new shell."""
+    program = argv[0].text.rpartition("/")[2] if argv else ""
+    if source == "stdin" and program in _COMPLETED:
+        text = unfinished.completed(it, text, program)
     text = filestate.executed(it, text, by_lines=source == "stdin")
     slow = it.found.slow
     it.act(state, argv, targets, code=_doubtful(text, "shell", source, path))
@@ -94,7 +98,7 @@ def shell_text(
     child = new_shell(it, state, zero_and_args)
     if source == "stdin":
         child.stdin = unknown(text.taint)
-    if argv and (argv[0].text.rpartition("/")[2] in _POSIX or any(one.text in ("--posix", "posix") for one in argv[1:])):
+    if argv and (program in _POSIX or any(one.text in ("--posix", "posix") for one in argv[1:])):
         child.options |= {"posix"}
     place = it.context.place
     if place and not place.startswith("chroot"):
@@ -310,6 +314,8 @@ def _read(it: Walker, state: State, name: str, argv: Values, targets: Targets, p
             owned.read_by_job(it, state, piece.path, by_lines=piece.language in _BY_LINES)
     for piece in pieces:
         by_lines = piece.source == "stdin" and piece.language in _BY_LINES
+        if piece.source == "stdin" and piece.language == "python":
+            piece = piece._replace(text=unfinished.completed(it, piece.text, "python"))
         piece = piece._replace(text=filestate.executed(it, piece.text, by_lines=by_lines))
         if _understood(it, piece, args, sink):
             codes.append(piece)
