@@ -17,6 +17,7 @@ from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible, without_
 from tools.judge.folders import is_home, under
 from tools.judge.gitfolders import GitFolders
 from tools.judge.globs import dangerous
+from tools.judge.key_reads import keys_read
 from tools.judge.links import Links
 from tools.judge.meaning.act import Act, Meaning
 from tools.judge.meaning.value import HOLE, Taint, Value
@@ -242,6 +243,8 @@ def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
         if HOLE in touch.path.text or is_wild(act, touch.path):
             yield from _of_target(act, touch, view, names, basis)
     yield from _of_unlisted(act, view, names, basis)
+    for path, rule in keys_read(act, names, basis):
+        yield finding_of(act, rule.key, rule.level, rule.why, scope=path.replace(HOLE, "…"), paths=(path,))
     for folder in basis.git.entered(act, lambda: EXTRACTS(view)):
         yield finding_of(
             act, "persist.git-hooks", "ask-once", "may change what git runs automatically", scope=folder, paths=(folder,)

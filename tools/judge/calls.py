@@ -135,7 +135,7 @@ def _file(entry: ToolEntry, effect: object, setting: Setting, files: Snapshot) -
             closed = judge_file(path, text, setting.installed)
             return closed or judge_change(path, text, protected, mode="delete", home=home, inspect_path=files.inspect_path)
         case ReadsFile(path, without):
-            return judge_read(path, f"{name}: read {path}", protected, without)
+            return judge_read(path, f"{name}: read {path}", protected, without, home=home)
         case _:  # a plugin may pass anything
             return [_opaque(entry)]
 

@@ -18,7 +18,7 @@ devices, other processes.
 """
 
 _KEYS: Mapping[Effect, str] = {
-    "local": "code. fs. git. hg. log. opaque. package. persist. resource. secret.keys shell.escape svn. system. vcs.",
+    "local": "code. fs. git. hg. log. opaque. package. persist. resource. secret.keys secret.read shell.escape svn. system. vcs.",
     "remote": "cloud. forge. git.push-delete git.push-force git.redirects git.serve hg.push-force http. iac. k8s. message."
     " net. network. nosql. package.unauthenticated queue. release. remote. resource.flood secrets. security.tls-off sql.",
     "outside": "account. backup. container. cron. device. jobs. kernel. machine. mode. net.firewall net.link pattern persist.at"

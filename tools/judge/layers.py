@@ -32,6 +32,8 @@ _READS_OWN = "self.above"
 """Key of findings about a command that reads a folder above toolcrib's own files. The finding's paths are these files, unless
 the command may reach them in another way too.
 """
+_READS_KEYS = "secret.read"
+"""Key of findings about a command that reads keys or credentials."""
 _GIT = ("git.branch-delete", "git.clean", "git.discard", "git.reset-hard", "git.stash-delete")
 """Keys of findings about git's effects on its own folder, on tracked files and on files that it does not ignore."""
 _PAST_NETWORK = ("message.", "nosql.", "queue.", "sql.")
@@ -79,6 +81,10 @@ def handling(finding: Finding, layers: Layers, home: str = "") -> Handling:
         return Handling("rule", "denied in any case")
     if finding.key == _READS_OWN and _are_masked(finding.paths, layers):
         return Handling("sandbox", "left out by the sandbox: toolcrib's own files are masked there")
+    if finding.key == _READS_KEYS and finding.effect == "local":
+        if _are_masked(finding.paths, layers):
+            return Handling("sandbox", "stopped by the sandbox: keys are masked there")
+        return Handling("person", "asked: the sandbox does not mask this file")
     if finding.effect == "outside":
         return Handling("person", "asked: it acts outside the sandbox")
     if finding.effect == "remote":

@@ -10,8 +10,8 @@ from toolcrib.contract.regex import Regex
 from tools.judge.findings import Level
 from tools.judge.meaning.value import HOLE
 
-Mode: TypeAlias = Literal["write", "delete", "permission", "folder"]
-"""Kind of change to a path; ``folder``: a folder is made there."""
+Mode: TypeAlias = Literal["write", "delete", "permission", "folder", "read"]
+"""Kind of change to a path; ``folder``: a folder is made there; ``read``: it is only read."""
 
 _CHANGES: frozenset[Mode] = frozenset({"write", "delete", "permission"})
 _ALL: frozenset[Mode] = _CHANGES | {"folder"}
@@ -303,6 +303,21 @@ PATH_RULES: tuple[PathRule, ...] = (
         "/home/dev/.config/gh/hosts.yml",
         "/home/dev/.config/gh/themes.yml",
         frozenset({"delete", "write"}),
+    ),
+    _rule(
+        "secret.read",
+        "ask",
+        _HOME + r"/\.(?:ssh(?:/(?!known_hosts|authorized_keys|config$|rc$|environment$|[^/]*\.pub$)[^/]+)?|aws(?:/(?:credentials"
+        r"|sso(?:/.*)?|cli(?:/.*)?))?|netrc|pgpass|git-credentials|docker(?:/config\.json)?|kube(?:/config)?|pypirc|my\.cnf"
+        r"|gnupg(?:/(?:private-keys.*|secring.*))?|password-store(?:/.*)?|local/share/keyrings(?:/.*)?|vault-token|s3cfg|boto"
+        r"|databrickscfg|oci(?:/.*)?|azure(?:/(?:\w*[tT]oken\w*|msal\w*|service_principal\w*)[^/]*)?|terraform\.d/credentials[^/]*"
+        r"|(?:cargo|gem)/credentials(?:\.toml)?|config/(?:gh(?:/hosts\.yml)?|glab-cli/config\.yml|hub|op(?:/.*)?|rclone/rclone\.conf"
+        r"|gcloud(?:/(?:credentials\.db|access_tokens\.db|application_default_credentials\.json|legacy_credentials/.*))?"
+        r"|doctl/config\.yaml|(?:sops/)?age/.*|containers/auth\.json|hcloud/cli\.toml|stripe/config\.toml|git/credentials))$",
+        "reads keys or credentials, which the model would see",
+        "/home/dev/.netrc",
+        "/home/dev/.ssh/id_rsa.pub",
+        frozenset({"read"}),
     ),
     _rule(
         "system.file",

@@ -228,8 +228,12 @@ _PLACES = ("/home/", "/tmp/", "/Users/")  # noqa: S108 - compared, not used
 """Folders whose paths concern a rule only if another check in ``_may_concern`` is true."""
 
 
-def judge_read(path: str, text: str, protected: Sequence[str] = (), without: Sequence[str] = ()) -> list[Finding]:
-    """Judge a read of ``path``: of a process, of a terminal, or of the folders ``protected`` with toolcrib's keys and state.
+def judge_read(
+    path: str, text: str, protected: Sequence[str] = (), without: Sequence[str] = (), *, home: str | None = None
+) -> list[Finding]:
+    """Judge a read of ``path``: of a process, a terminal, a key, or the folders ``protected`` with toolcrib's keys and state.
+
+    ``home``: see judge_change.
 
     In these folders, only documents and the sources of plugins may be read. A folder above a protected one may not be read
     either, because a search there would show protected files. It may be read if the search leaves out (``without``) all protected
@@ -242,7 +246,10 @@ def judge_read(path: str, text: str, protected: Sequence[str] = (), without: Seq
     below = (own for own in protected if under(own, path) and not any(under(own, out) for out in without))
     if (is_protected(path, protected) and not path.endswith(READABLE)) or any(below):
         return [_own(path, text, "reads toolcrib's own keys or state; name a narrower folder")]
-    return []
+    return [
+        Finding(rule.key, rule.level, rule.why, visible(text), scope=visible(path), paths=(path,), effect=effect_of(rule.key))
+        for rule in path_rules(path, "read", home)
+    ]
 
 
 def _from_home(path: str, home: str) -> str:

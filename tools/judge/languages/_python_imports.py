@@ -27,6 +27,12 @@ _AT_ONCE = frozenset(
 """Functions that return at once, whatever their arguments are."""
 
 
+_LOADED = frozenset(
+    (*sys.builtin_module_names, *"os io abc site stat posixpath genericpath codecs encodings zipimport _collections_abc".split())
+)
+"""Modules that Python loads when it starts."""
+
+
 class PythonImports(PythonEffects):
     """Reads imports. ``late``: what is read now may run after calls that take time."""
 
@@ -91,8 +97,8 @@ class PythonImports(PythonEffects):
         return Name(name)
 
     def _report_late(self, top: str) -> None:
-        """Report the files that may be the module or package ``top``, unless it was imported at once, or is a builtin module."""
-        if top not in sys.builtin_module_names and top not in self.fixed:
+        """Report the files that may be the module or package ``top``, unless the program or Python itself loaded it before."""
+        if top not in _LOADED and top not in self.fixed:
             for file in (f"{top}.py", f"{top}/__init__.py"):
                 self.tell.words("@loads", self._beside(file))
 
