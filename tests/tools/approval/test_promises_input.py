@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -237,7 +238,7 @@ def test_a_script_is_free_again_once_no_process_runs(tmp_path: Path) -> None:
     entry = registry.get("process")
     assert entry is not None
     floor.dispatcher.registry.put(entry)
-    scope = floor.scope()
+    scope = floor.scope(f"free-{os.getpid()}")  # processes of sessions of one name share a folder
     write = {"path": str(script), "content": "echo changed\n"}
     try:
         assert floor.run("terminal", {"command": "sh long.sh", "background": True, "name": "job"}, scope).result.is_success

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,8 @@ FILES = {
     "lazy.py": "import time\n\ndef work():\n    import helper\n    return helper\n\ntime.sleep(60)\nwork()\n",
     "busy.py": "n = 0\nwhile n < 10**9:\n    n += 1\nfrom helper import x\n",
     "first.py": "import app\nimport helper\n",
+    "if.py": "import sys\nif len(sys.argv) > 5:\n    import helper\ninput()\nimport helper\n",
+    "slow.py": "def __getattr__(name):\n    import time\n    time.sleep(6)\n",
     "packed.py": "import time\ntime.sleep(60)\nfrom pack import part\n",
     "pack/part.py": "x = 1\n",
     "early.py": "import os, sys\nsys.path.insert(0, os.path.dirname(__file__))\nimport helper\nimport time\ntime.sleep(60)\n",
@@ -149,6 +152,15 @@ MODULES = {
     "a module that does not exist yet": ("python3 -c 'import time; time.sleep(6); import gone'", "gone.py"),
     "a module of the standard library": ("python3 -c 'import time; time.sleep(6); import colorsys'", "colorsys.py"),
     "a package": ("python3 packed.py", "pack/__init__.py"),
+    "after a condition that imports it": ("python3 if.py", "helper.py"),
+    "after a value that takes time": ("python3 -c \"def f(a=__import__('time').sleep(6)): pass\nimport helper\"", "helper.py"),
+    "after an attribute that takes time": ("python3 -c 'import slow; slow.x; import helper'", "helper.py"),
+    "in a folder of PYTHONPATH": ("PYTHONPATH=d python3 late.py", "d/helper.py"),
+    "a module of a program that starts late": ("make && python3 main.py", "helper.py"),
+    "a module of the standard library, of a program that starts late": ("sleep 6; python3 server.py", "json.py"),
+    "a module of a module that starts late": ("sleep 6; python3 -c 'import main'", "helper.py"),
+    "a module in a loop": ("while sleep 6; do python3 -c 'import helper'; done", "helper.py"),
+    "a program that runs twice": ("python3 main.py; python3 main.py", "helper.py"),
     "a module that is run later": ("make && python3 -m helper", "helper.py"),
     "a script that does not exist yet": ("make && python3 gone.py", "gone.py"),
     "node": ("node -e \"setTimeout(() => require('./index'), 9000)\"", "index.js"),
@@ -278,7 +290,7 @@ def test_the_end_of_background_processes_says_nothing_about_what_a_command_left(
     entry = registry.get("process")
     assert entry is not None
     floor.dispatcher.registry.put(entry)
-    scope = floor.scope()
+    scope = floor.scope(f"left-{os.getpid()}")  # processes of sessions of one name share a folder
 
     def write(name: str) -> ToolResult:
         return floor.run("write_file", {"path": str(tmp_path / name), "content": "echo changed\n"}, scope).result

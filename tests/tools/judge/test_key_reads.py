@@ -86,3 +86,9 @@ def test_a_sandbox_that_masks_the_key_needs_no_question() -> None:
     masked = Layers(writable=("/home/dev/p",), masked=("/home/dev/.netrc",), covers=lambda path: True)
     assert remaining(found, masked) == []
     assert [one.key for one in remaining(found, Layers(writable=("/home/dev/p",), covers=lambda path: True))] == ["secret.read"]
+
+
+@pytest.mark.parametrize("command", ["find ~ -name id_rsa | xargs cat", "./show-keys", "make keys"])
+def test_a_key_that_no_word_names_is_not_seen(command: str) -> None:
+    """A limit: only the sandbox masks it."""
+    assert keys(command, "/home/dev") == set()

@@ -1,4 +1,4 @@
-"""Imports of a Python program: modules beside it are read, and those that it may import late are reported as ``@loads PATH``.
+"""Imports of a Python program: modules beside it are read, and modules that it may import late are reported: ``@loads PATH``.
 
 An import is late if earlier statements may take time, so that the module may change between the judgement and the import.
 """
@@ -27,17 +27,20 @@ _AT_ONCE = frozenset(
 """Functions that return at once, whatever their arguments are."""
 
 
-_LOADED = frozenset(
-    (*sys.builtin_module_names, *"os io abc site stat posixpath genericpath codecs encodings zipimport _collections_abc".split())
-)
-"""Modules that Python loads when it starts."""
-
-
 class PythonImports(PythonEffects):
     """Reads imports. ``late``: what is read now may run after calls that take time."""
 
     late = False
+    unsure = 0
+    """Number of branches and loops around the statement."""
     path: str
+    loaded = frozenset(
+        (
+            *sys.builtin_module_names,
+            *"os io abc site stat posixpath genericpath codecs encodings zipimport _collections_abc".split(),
+        )
+    )
+    """Modules that were certainly loaded at once, by Python or by the program."""
     names: dict[str, Thing]
     fixed: dict[str, Thing]
 
@@ -79,9 +82,12 @@ class PythonImports(PythonEffects):
     def module(self, name: str) -> Thing:
         """Return an imported module; a module beside the source is read."""
         self.report_imports(name)
-        if self.late:
-            self._report_late(name.partition(".")[0])
-        name = canonical(name)
+        top, name = name.partition(".")[0], canonical(name)
+        if self.late and top not in self.loaded:
+            for file in (f"{top}.py", f"{top}/__init__.py"):
+                self.tell.words("@loads", self._beside(file))
+        elif not self.unsure:
+            self.loaded |= {top}
         path = self._beside(f"{name}.py")
         if "." not in name and name not in sys.stdlib_module_names and name not in self.fixed:
             self.fixed[name] = Name(name)
@@ -95,12 +101,6 @@ class PythonImports(PythonEffects):
             elif seen.text is not None:
                 self.tell.code("python", Value(seen.text, seen.taint), path)
         return Name(name)
-
-    def _report_late(self, top: str) -> None:
-        """Report the files that may be the module or package ``top``, unless the program or Python itself loaded it before."""
-        if top not in _LOADED and top not in self.fixed:
-            for file in (f"{top}.py", f"{top}/__init__.py"):
-                self.tell.words("@loads", self._beside(file))
 
     def _beside(self, file: str) -> str:
         return "/".join([*self.path.split("/")[:-1], file])

@@ -89,8 +89,6 @@ class PythonReader(PythonImports):
         }
         self.calls: dict[str, list[ast.Call]] = {}
         self.returns: list[Thing] = []
-        self.unsure = 0
-        """Number of branches and loops around the statement."""
         self.inside = ""
         """The class whose body is being read."""
 
@@ -133,6 +131,7 @@ class PythonReader(PythonImports):
     def _assign(self, node: Any) -> Thing:
         """Read ``name = value`` in all its forms."""
         value = node.context_expr if isinstance(node, ast.withitem) else node.value
+        self.annotated(getattr(node, "annotation", None))
         thing = self.read(value) if value is not None else ANYTHING
         for target in getattr(node, "targets", None) or [getattr(node, "target", None) or getattr(node, "optional_vars", None)]:
             if target is not None:
@@ -143,6 +142,12 @@ class PythonReader(PythonImports):
 
     def _augassign(self, node: ast.AugAssign) -> None:
         self.assign(node.target, operate(node.op, self.read(node.target), self.read(node.value)))
+
+    def annotated(self, *annotations: ast.expr | None) -> None:
+        """Read the calls in annotations; the types in them have no effects."""
+        for part in (part for one in annotations if one is not None for part in ast.walk(one)):
+            if isinstance(part, ast.Call):
+                self.read(part)
 
     def assign(self, target: Any, thing: Thing) -> None:
         owner = self.read(target.value) if isinstance(target, ast.Attribute | ast.Subscript) else None
@@ -182,10 +187,13 @@ class PythonReader(PythonImports):
 
     def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Thing:
         """Read a function at its definition. Its arguments are unknown, except the constants of a single call."""
-        name, spec, late = getattr(node, "name", "lambda"), node.args, self.late
-        self.mixed([self.read(one) for one in (*getattr(node, "decorator_list", ()), *spec.defaults)])
+        name, spec = getattr(node, "name", "lambda"), node.args
+        decorators, defaults = getattr(node, "decorator_list", ()), [*spec.defaults, *filter(None, spec.kw_defaults)]
+        self.mixed([self.read(one) for one in (*decorators, *defaults)])
+        self.annotated(*(one.annotation for one in ast.walk(spec) if isinstance(one, ast.arg)), getattr(node, "returns", None))
+        late = self.late or bool(decorators)
         sites = self.calls.get(self.inside if name == "__init__" else name, [])
-        hidden = unknown(Taint.COMPUTED if sites or spec.defaults else Taint.NONE)
+        hidden = unknown(Taint.COMPUTED if sites or defaults else Taint.NONE)
         outer, returns, self.returns = self.names, self.returns, []
         self.names = {**outer, **{one.arg: hidden for one in ast.walk(spec) if isinstance(one, ast.arg)}}
         self.names.update({one: FIXTURE for one in ("tmp_path", "tmpdir") if one in self.names})
@@ -200,7 +208,7 @@ class PythonReader(PythonImports):
             )
         self.late = True
         self.block(node.body if isinstance(node.body, list) else [ast.Return(node.body)])
-        self.late = late or bool(getattr(node, "decorator_list", ()))
+        self.late = late
         shared = {one for part in ast.walk(node) if isinstance(part, ast.Global) for one in part.names}
         outer.update({one: thing for one, thing in self.names.items() if one[0] == "." or one in shared})
         result = OwnFunction(one_of(self.returns) if self.returns else None)
@@ -216,7 +224,7 @@ class PythonReader(PythonImports):
     _yield = _return
 
     def _classdef(self, node: ast.ClassDef) -> None:
-        self.mixed([self.read(one) for one in (*node.bases, *node.decorator_list)])
+        self.mixed([self.read(one) for one in (*node.bases, *(one.value for one in node.keywords), *node.decorator_list)])
         outer, around, self.inside = dict(self.names), self.inside, node.name
         self.block(node.body)
         inner, self.names, self.inside = self.names, outer, around
@@ -259,7 +267,8 @@ class PythonReader(PythonImports):
         return join([text(self.read(one)) for one in node.values])
 
     def _formattedvalue(self, node: ast.FormattedValue) -> Thing:
-        return computed(self.read(node.value)) if node.format_spec else text(self.read(node.value))
+        found = self.read(node.value)
+        return computed(found, self.read(node.format_spec)) if node.format_spec else text(found)
 
     def _ifexp(self, node: ast.IfExp) -> Thing:
         self.read(node.test)
@@ -319,6 +328,7 @@ class PythonReader(PythonImports):
             return self.hide()
         if isinstance(owner, Name) and owner.owner is None:
             self.report_imports(f"{owner.path}.{name}")
+            self.late = self.late or f"{owner.path}.__getattr__" in self.names
             full = canonical(f"{owner.path}.{name}")
             if name == "__file__":
                 return PACKAGE if owner.path.partition(".")[0] in _INSTALLED else Value(f"{owner.path}/x.py")

@@ -310,6 +310,8 @@ def _read(it: Walker, state: State, name: str, argv: Values, targets: Targets, p
     codes: list[Code] = []
     sink = CodeSink(it, state, name)
     for piece in pieces:
+        if piece.language == "python" and sink.starts_late:
+            sources.imported(it, state, piece)
         if piece.source == "file":
             owned.read_by_job(it, state, piece.path, by_lines=piece.language in _BY_LINES)
     for piece in pieces:
@@ -349,6 +351,7 @@ class CodeSink:
         self.it = it
         self.state = state
         self.name = name
+        self.starts_late = filestate.is_late(it)
 
     def _child(self, stdin: Value | None) -> State:
         child = new_shell(self.it, self.state, [])
@@ -363,7 +366,7 @@ class CodeSink:
     def run(self, argv: Sequence[Value], redirects: Sequence[RedirectTarget] = (), stdin: Value | None = None) -> None:
         it = self.it
         if argv and argv[0].text == "@loads":
-            owned.read_by_job(it, self.state, argv[1].text, by_lines=True)
+            sources.loaded(it, self.state, argv[1].text)
             return
         child = self._child(stdin)
         for target in redirects:
@@ -391,4 +394,6 @@ class CodeSink:
             it.act(self.state, [Value(self.name)], code=[kept])
 
     def inspect_path(self, path: str) -> Seen:
+        if self.starts_late and path.endswith(".py"):
+            sources.loaded(self.it, self.state, path)
         return filestate.seen_by_code(self.it, self.state, path)

@@ -103,6 +103,30 @@ def _shadowing(it: Walker, state: State, found: FoundCode) -> list[Code]:
     return pieces
 
 
+def loaded(it: Walker, state: State, path: str) -> None:
+    """Record that a process may load the module ``path`` late: from its folder, or from the same place in a folder of
+    PYTHONPATH.
+    """
+    owned.read_by_job(it, state, path, by_lines=True)
+    for folder in _paths(state, "PYTHONPATH"):
+        for name in {posixpath.basename(path), path.removeprefix("./")}:
+            owned.read_by_job(it, state, f"{folder}/{name}", by_lines=True)
+
+
+_IMPORTS = Regex(r"(?m)(?:^|[;:])[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*))")
+
+
+def imported(it: Walker, state: State, piece: Code) -> None:
+    """Record the modules that a Python program imports which itself starts late."""
+    folder = posixpath.dirname(piece.path)
+    for found in _IMPORTS.finditer(piece.text.text):
+        for name in (found[1] or found[2]).split(","):
+            top = name.strip().partition(" ")[0].partition(".")[0]
+            for end in (".py", "/__init__.py"):
+                loaded(it, state, posixpath.join(folder, f"{top}{end}"))
+    owned.read_by_job(it, state, posixpath.join(folder, "sitecustomize.py"), by_lines=True)
+
+
 def _paths(state: State, name: str) -> list[str]:
     var = state.vars.get(name)
     value = state.env.get(name) or (var.scalar() if var is not None else None)

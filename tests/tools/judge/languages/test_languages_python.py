@@ -172,6 +172,30 @@ def test_effects_in_the_shells_words(effects, source, expected):
     assert effects("python", source, "given") == expected
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(*, a=__import__('os').remove('b')): pass",
+        "def f(a: __import__('os').remove('b')): pass",
+        "def f(*a: __import__('os').remove('b')): pass",
+        "def f() -> __import__('os').remove('b'): pass",
+        "async def f(a=1, *, b: list[__import__('os').remove('b')] = 2): pass",
+        "class A(x=__import__('os').remove('b')): pass",
+        "x: __import__('os').remove('b') = 1",
+        "lambda *, a=__import__('os').remove('b'): 1",
+        'f\'{1:{__import__("os").remove("b")}}\'',
+    ],
+)
+def test_calls_in_a_definition_are_read(effects, source):
+    assert ("run", "rm", "b") in effects("python", source, "given")
+
+
+def test_types_in_a_definition_have_no_effects(effects):
+    source = "import abc, subprocess\nclass A(metaclass=abc.ABCMeta): pass\n"
+    source += "def f(a: subprocess.Popen, *, b: list[subprocess.Popen] = []) -> None: pass\nx: dict[str, subprocess.Popen] = {}"
+    assert effects("python", source) == []
+
+
 @pytest.mark.parametrize("source", DISGUISES)
 def test_no_disguise_hides_a_command(effects, source):
     assert ("shell", "rm -rf /etc") in effects("python", source)
