@@ -34,15 +34,21 @@ _KEY_OPTION = Regex(
 _I_IS_NO_KEY = names("grep egrep fgrep sed gsed base64 base32 awk gawk sort cp mv perl ruby rg ag xxd tar bat less")
 
 
+_HIDDEN = ("~", ".")
+"""First characters of words that may name a hidden file in the working folder, or the home of another user."""
+
+
 def keys_read(act: Act, family: Sequence[str], basis: Basis) -> Iterator[tuple[str, PathRule]]:
     """Yield a path and its rule for each word that names files of keys which the command reads.
 
     ``family``: the program's names in the table.
     """
-    near = any("/." in cwd for cwd in act.cwds)
+    near = "/." in "".join(act.cwds)
+    if not near and not act.redirects and not any("/." in value.text or value.text[:1] in _HIDDEN for value in act.argv):
+        return
     for given in _read(act, family):
         text = given.text
-        if not (near or "/." in text or text[:1] in ("~", ".")):
+        if not (near or "/." in text or text[:1] in _HIDDEN):
             continue
         named = spelled(given, places(act, basis.home), basis.home)
         if is_wild(act, given):
