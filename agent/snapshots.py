@@ -17,7 +17,7 @@ from toolcrib.contract.context import ProgressStatus, ToolCallContext
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.effects import RunsCommand
 from toolcrib.contract.entry import ToolEntry
-from toolcrib.contract.errors import Denied, StoreFailed
+from toolcrib.contract.errors import Denied, EnvironmentFailed, StoreFailed
 from toolcrib.contract.paths import real_path, with_home
 from toolcrib.contract.types import ToolCall
 from toolcrib.contract.undo import ChangeJournal
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tools.undo.snapshots.project import Project
 
 _log = logging.getLogger(__name__)
+_UNRECORDED = "the changes after the session's last call could not be recorded: %s"
 _SHOWN_AFTER = 1.0
 """Seconds after which the user sees that a call waits for its snapshot."""
 
@@ -177,6 +178,11 @@ class SessionSnapshots:
         return runs and self._recorder is not None and bool(await in_daemon_thread(self._recorder.writers))
 
     async def _before(self, call: ToolCall) -> None:
+        recorder = await self._recording()
+        self._begun[id(call)] = await recorder.before(call.id, self._turn, command_in(call))
+        self._has_acted = True
+
+    async def _recording(self) -> CallRecorder:
         project = await in_daemon_thread(self._open)
         if self._recorder is None:
             from tools.undo.keeper import holder_of
@@ -189,8 +195,7 @@ class SessionSnapshots:
                 await recorder.between()
             await self._journal.prune(time.time() - self._days * 86_400)
             self._recorder = self._recorder or recorder
-        self._begun[id(call)] = await self._recorder.before(call.id, self._turn, command_in(call))
-        self._has_acted = True
+        return self._recorder
 
     def _processes(self) -> Sequence[str]:
         """Return the commands of the session's background processes that run."""
@@ -218,14 +223,19 @@ class SessionSnapshots:
 
     async def close(self, end: Callable[[], Awaitable[None]], /) -> None:
         """Call ``end``, which ends what may still write in the project, and record what changed since the last call."""
-        recorder = self._recorder if self.users == 1 else None
-        names = () if recorder is None else await in_daemon_thread(recorder.at_work)
+        recorder, names = None, list[str]()
+        try:
+            if self.users == 1 and not self._why_not and (self._recorder or self._scope.state.get(PROCESSES.name)):
+                recorder = await self._recording()
+                names = await in_daemon_thread(recorder.at_work)
+        except (SnapshotRefused, SnapshotFailed, StoreFailed, EnvironmentFailed) as error:
+            _log.warning(_UNRECORDED, error)
         try:
             await end()
             if recorder is not None:
                 await recorder.between(names)
         except (SnapshotRefused, SnapshotFailed, StoreFailed) as error:
-            _log.warning("the changes after the session's last call could not be recorded: %s", error)
+            _log.warning(_UNRECORDED, error)
         finally:
             self.release()
 

@@ -14,7 +14,7 @@ from toolcrib.contract.environment import Environment
 from toolcrib.contract.paths import real_path, with_home
 from toolcrib.contract.records import NO_ENTRIES
 from toolcrib.contract.undo import Keeping, UndoLog
-from tools.approval.origins import Origins, SessionFiles
+from tools.approval.origins import ELSEWHERE, Origins, SessionFiles
 
 if TYPE_CHECKING:
     from agent.backends import Location
@@ -49,12 +49,12 @@ class SharedFiles(SessionFiles):
     def known(self, session_id: str) -> Origins | None:
         """Return the origins that are known without asking the store; None if it must be asked."""
         shared, own = self._shared.known(self._shared_id), self._own.known(session_id)
-        return None if shared is None or own is None else replace(shared, made=own.made)
+        return None if shared is None or own is None else replace(shared, made=own.made, are_shared=True)
 
     async def of(self, session_id: str) -> Origins:
         """Return the known origins. Never raises."""
         own = await self._own.of(session_id)
-        return replace(await self._shared.of(self._shared_id), made=own.made)
+        return replace(await self._shared.of(self._shared_id), made=own.made, are_shared=True)
 
     async def remember(
         self,
@@ -62,12 +62,14 @@ class SharedFiles(SessionFiles):
         taints: Mapping[str, Taint],
         copies: Mapping[str, str] = NO_ENTRIES,
         made: Mapping[str, tuple[str, str]] | None = None,
+        *,
+        owner: str = "",
     ) -> None:
         """Add origins of files for both sessions, and those of variables, ``made``, for the delegate only.
 
-        Raises StoreFailed: then the command must not run.
+        Raises StoreFailed: then the command must not run. The parent does not see when a delegate's processes end.
         """
-        await self._shared.remember(self._shared_id, taints, copies)
+        await self._shared.remember(self._shared_id, taints, copies, owner=ELSEWHERE)
         if made is not None:
             await self._own.remember(session_id, {}, {}, made)
 

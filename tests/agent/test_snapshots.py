@@ -230,6 +230,25 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+def test_what_a_program_changes_after_a_kill_is_recorded_by_a_session_without_calls(
+    opened: Opened, forks: Forks, tmp_path: Path
+) -> None:
+    """003-30"""
+    folder = tmp_path / "project"
+    (tmp_path / "tmp").mkdir()
+    (folder / "data").write_text("not committed")
+    env = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    session_id = forks.run(str(folder), code=_LEFT, cwd=tmp_path, env=env).stdout.strip()
+    (folder / "go").touch()
+    while not (folder / "seen").exists():
+        time.sleep(0.01)
+    person = opened(f"{ON}sandbox: {{mode: none}}\n")
+    session = person.crib.open_session(asker=agree, resume=session_id)
+    session.close_sync()
+    (step,) = [step for step in run_async(person.crib.undo(session_id).steps()) if step.tool.startswith("background")]
+    assert [Path(change.path).name for change in step.changes] == ["data", "go", "seen"]
+
+
 def test_what_a_program_changes_after_a_kill_is_undone_too(opened: Opened, forks: Forks, tmp_path: Path) -> None:
     """003-30. Its session is listed before another toolcrib opens it, and then it is opened."""
     folder = tmp_path / "project"

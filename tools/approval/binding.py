@@ -80,6 +80,14 @@ def cwd_of(effects: Sequence[Effect]) -> str:
     return next((effect.cwd for effect in effects if isinstance(effect, RunsCommand | WritesInput)), "")
 
 
+def owner_of(effects: Sequence[Effect]) -> str:
+    """Return the command of the background process that a call starts or writes to, "" if there is none."""
+    commands = [
+        one.command for one in effects if isinstance(one, WritesInput) or (isinstance(one, RunsCommand) and one.background)
+    ]
+    return commands[0] if len(commands) == 1 else ""
+
+
 def inputs_of(effects: Sequence[Effect]) -> list[dict[str, str]]:
     """Return what a call writes to the input of background processes, and what these run."""
     written = (effect for effect in effects if isinstance(effect, WritesInput))

@@ -17,7 +17,7 @@ from toolcrib.contract.hooks import hookimpl
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib.contract.types import Answer, Json, SuspendTicket, ToolCall
-from tools.approval.binding import command_of, cwd_of, digest, logged, paths_of
+from tools.approval.binding import command_of, cwd_of, digest, logged, owner_of, paths_of
 from tools.approval.contained import layers_of, notice_of, settled_layers
 from tools.approval.deadlines import Deadlines
 from tools.approval.modes import ADDING, DEFAULT, PLAN, Mode, acts, confirmed, refusal
@@ -244,7 +244,8 @@ class ApprovalGate:
                     f"Denied by the user: {_reason(answer)} Do not try it another way;"
                     " ask what to do instead, or continue without it."
                 )
-        await policy.files.remember(ctx.run_identity.session_id, judged.files, judged.copies, judged.made)
+        left, owner = (judged.files, judged.copies, judged.made), owner_of(ctx.effects)
+        await policy.files.remember(ctx.run_identity.session_id, *left, owner=owner)
         if not open_findings and (findings or _is_noted(ctx.effects)):
             said = ("granted", "grant") if asked_about else ("allowed", "layers" if findings else _allowed_by(judged, rule))
             ctx.notice = notice_of([one for one in findings if one not in asked_about])

@@ -35,6 +35,12 @@ class Origins:
     """Variables of the session's shell that hold the output of ``mktemp -d``: see Judgement."""
     of_jobs: dict[str, Taint] = field(default_factory=dict)
     """Marks of the files that background processes may read or open while they run."""
+    owners: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The commands of the background processes that marked a file, "" for an unknown one. Not stored: files that are read from
+    the store have no entry, so any process may have marked them. ``ELSEWHERE``: a process of another session did.
+    """
+    are_shared: bool = False
+    """True if processes of another session, which shares these origins, may have marked files."""
 
     @property
     def others(self) -> Taint:
@@ -57,7 +63,7 @@ class Origins:
 
         ``copies`` are all files and folders that it copies or moves: known facts about a file apply to its copy.
         """
-        from tools.judge.meaning.value import Taint
+        from tools.judge.meaning.value import OF_JOBS, Taint
 
         found: dict[str, Taint] = dict(taints)
         programs: dict[str, str] = {}
@@ -73,7 +79,8 @@ class Origins:
                     programs[place] = program
             if found.get(target, Taint.NONE) & Taint.PROGRAM:
                 programs[target] = programs.get(target) or source
-        left = {path: taint for path, taint in found.items() if taint & ~self.taints.get(path, Taint.NONE)}
+        # A mark of a process counts as new: another one may have it already, and may end sooner.
+        left = {path: taint for path, taint in found.items() if taint & (OF_JOBS | ~self.taints.get(path, Taint.NONE))}
         left = {path: taint for path, taint in left.items() if not (self.all_written and taint == Taint.WRITTEN)}
         return left, {path: source for path, source in programs.items() if self.copies.get(path, "") != source}
 
@@ -86,6 +93,9 @@ def _moved(path: str, source: str, target: str) -> str | None:
 
 
 _CLEAN = Origins()
+UNKNOWN_OWNER = frozenset({""})
+ELSEWHERE = "\0"
+"""Owner of a mark that is never lifted, because this session does not know when the process ends. No command is this text."""
 _VARIABLE = "$"
 """Prefix of a variable's name among the stored paths of copies. No absolute path begins with it."""
 
@@ -144,19 +154,24 @@ class SessionFiles:
         taints: Mapping[str, Taint],
         copies: Mapping[str, str] = NO_ENTRIES,
         made: Mapping[str, tuple[str, str]] | None = None,
+        *,
+        owner: str = "",
     ) -> None:
         """Add to the records, in the store first. Raises StoreFailed: the caller must not run what was not recorded.
 
-        ``made`` replaces the known variables, unless it is None.
+        ``made`` replaces the known variables, unless it is None. ``owner``: the command of the background process that these
+        records are about.
         """
-        from tools.judge.meaning.value import Taint
+        from tools.judge.meaning.value import OF_JOBS, Taint
 
         if not taints and not copies and made is None:
             return
         if self._store is not None:
-            before = (await self.of(session_id)).made
+            known_before = (await self.of(session_id)).made
             variables = (
-                {} if made is None else {**dict.fromkeys(before, ""), **{name: "\n".join(one) for name, one in made.items()}}
+                {}
+                if made is None
+                else {**dict.fromkeys(known_before, ""), **{name: "\n".join(one) for name, one in made.items()}}
             )
             stored = {**copies, **{f"{_VARIABLE}{name}": text for name, text in variables.items()}}
             await self._store.remember(session_id, {path: int(taint) for path, taint in taints.items()}, stored)
@@ -167,6 +182,9 @@ class SessionFiles:
                     return
                 known = self._known[session_id] = Origins()
             for path, taint in taints.items():
+                if taint & OF_JOBS:
+                    before = known.taints.get(path, Taint.NONE) & OF_JOBS
+                    known.owners[path] = known.owners.get(path, UNKNOWN_OWNER if before else frozenset()) | {owner}
                 known.taints[path] = known.taints.get(path, Taint.NONE) | taint
                 if known.taints[path] & (Taint.RUNNING | Taint.USED):
                     known.of_jobs[path] = known.taints[path]
@@ -210,5 +228,7 @@ class OriginsReader(SessionFiles):
         taints: Mapping[str, Taint],
         copies: Mapping[str, str] = NO_ENTRIES,
         made: Mapping[str, tuple[str, str]] | None = None,
+        *,
+        owner: str = "",
     ) -> None:
         """Remember nothing."""

@@ -12,7 +12,7 @@ from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
 from toolcrib.contract.records import NO_ENTRIES
-from tools.approval.origins import Origins
+from tools.approval.origins import ELSEWHERE, UNKNOWN_OWNER, Origins
 from tools.approval.uncommitted import ask_git, ask_git_here, read_status
 from tools.environments.own_files import MatchesHardLinks
 from tools.judge.file_view import UNSEEN, WorkTree
@@ -28,6 +28,7 @@ ROUNDS = 16
 """Maximum nesting of scripts that run scripts: a script is known only after the script that runs it was read and judged."""
 
 NO_JOBS: Mapping[str, Taint] = MappingProxyType({})
+NO_OWNERS: Mapping[str, frozenset[str]] = MappingProxyType({})
 _NOTHING_MADE: Mapping[str, tuple[str, str]] = MappingProxyType({})
 _UNREADABLE = Seen("unreadable")
 _OWN = Taint.WRITTEN | Taint.REMOTE | Taint.DECODED
@@ -40,7 +41,8 @@ class GatheredFiles:
     After each ``gather`` the judgement is repeated, until nothing is wanted. ``taints``: origins that earlier commands of the
     session left, by path; ``copies``: the original of each program that they copied, by the copy's path; ``others``: possible
     origins of any file, if not all are known. ``workspace``: the session's folder, "" for none. ``made``: see Judgement.
-    ``of_jobs``: marks of the files that the session's background processes may read or open while they run.
+    ``of_jobs``: marks of the files that the session's background processes may read or open while they run; ``owners`` and
+    ``are_shared``: see Origins.
     """
 
     def __init__(
@@ -52,10 +54,15 @@ class GatheredFiles:
         workspace: str = "",
         made: Mapping[str, tuple[str, str]] = _NOTHING_MADE,
         of_jobs: Mapping[str, Taint] = NO_JOBS,
+        owners: Mapping[str, frozenset[str]] = NO_OWNERS,
+        are_shared: bool = False,
     ) -> None:
         self._made = made
         self._of_jobs = of_jobs
-        self._jobs_ended = False
+        self._owners = owners
+        self._are_shared = are_shared
+        self._running: frozenset[str] | None = None
+        """Commands of the background processes that run, "" for an unknown one; None if it is unknown which run."""
         self.met_jobs = False
         self._inside = (*((workspace,) if workspace else ()), *TEMPORARY)
         self._taints = taints
@@ -72,8 +79,16 @@ class GatheredFiles:
     @classmethod
     def of(cls, origins: Origins, workspace: str) -> GatheredFiles:
         """Return a Snapshot for one judgement in a session with these origins."""
-        made, jobs = origins.made, origins.of_jobs
-        return cls(origins.taints, origins.copies, others=origins.others, workspace=workspace, made=made, of_jobs=jobs)
+        return cls(
+            origins.taints,
+            origins.copies,
+            others=origins.others,
+            workspace=workspace,
+            made=origins.made,
+            of_jobs=origins.of_jobs,
+            owners=origins.owners,
+            are_shared=origins.are_shared,
+        )
 
     def inspect_path(self, path: str) -> Seen:
         seen = self._seen.get(path)
@@ -119,17 +134,29 @@ class GatheredFiles:
         taints = self._taints
         if not taints:
             return self._others
-        found = taints.get(path, Taint.NONE) | self._others
+        found = self._recorded(path) | self._others
         if (there := self._real.get(path, path)) != path:
-            found |= taints.get(there, Taint.NONE)
+            found |= self._recorded(there)
         at = path.rfind("/")
         while at > 0:
-            found |= taints.get(f"{path[:at]}/**", Taint.NONE)
+            found |= self._recorded(f"{path[:at]}/**")
             at = path.rfind("/", 0, at)
+        return found
+
+    def _recorded(self, path: str) -> Taint:
+        found = self._taints.get(path, Taint.NONE)
         if found & OF_JOBS:
             self.met_jobs = True
-            found &= ~OF_JOBS if self._jobs_ended and not found & Taint.LEFT else found
+            if not self._is_used(path, found):
+                found &= ~OF_JOBS
         return found
+
+    def _is_used(self, path: str, mark: Taint) -> bool:
+        """Return whether a process that marked the file may run."""
+        owners = self._owners.get(path, UNKNOWN_OWNER)
+        if mark & Taint.LEFT or self._running is None or ELSEWHERE in owners:
+            return True
+        return bool(self._running) and ("" in owners | self._running or not owners.isdisjoint(self._running))
 
     def own_below(self, folder: str) -> Sequence[str]:
         """Return the files in ``folder`` that this session wrote or downloaded."""
@@ -143,23 +170,23 @@ class GatheredFiles:
     def of_jobs(self) -> Mapping[str, Taint]:
         """Return the marks of the files that a process of the session may still read or open."""
         self.met_jobs = self.met_jobs or bool(self._of_jobs)
-        left = Taint.LEFT if self._jobs_ended else Taint.LEFT | Taint.RUNNING | Taint.USED
-        return {path: mark for path, mark in self._of_jobs.items() if mark & left}
+        return {path: mark for path, mark in self._of_jobs.items() if self._is_used(path, mark)}
 
     def copy_of(self, path: str) -> str:
         """Return the original path of a copied compiled program, or ""."""
         return self._copies.get(path) or self._copies.get(self._real.get(path, path), "")
 
     async def ask_jobs(self, ctx: ToolCallContext) -> None:
-        """Ask whether a background process of the call's session runs, if a file depends on that."""
-        if not self.met_jobs:
+        """Ask which background processes of the call's session run, if a file depends on that."""
+        if not self.met_jobs or self._are_shared:
             return
-        from tools.processes.records import table_of
+        from tools.processes.records import recorded, table_of
 
         try:
             table = table_of(ctx)
             found = await table.look()
-            self._jobs_ended = not any([one.runs or (await table.use(one.name)).pids for one in found.values()])
+            running = [one.name for one in found.values() if one.runs or (await table.use(one.name)).pids]
+            self._running = frozenset(str(recorded(ctx.snapshot, name).get("command", "")) for name in running)
         except (OSError, ValueError, EnvironmentFailed, ExecutionFailed):
             return  # they may run
 

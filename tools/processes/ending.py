@@ -42,7 +42,9 @@ async def end_processes(scope: EndingScope) -> None:
     if table is None and not scope.state.get(PROCESSES.name):
         return
     try:
-        await (table or scope.processes).close()
+        if table is None:
+            await (table := scope.processes).look()  # a table that has not looked has nothing to end
+        await table.close()
     except EnvironmentFailed as error:
         _log.warning("the background processes of session %s could not be ended: %s", session, error)
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK, UNASKED, open_crib
 from agent.cli.options import count
-from agent.policy.self_protection import folders_of, refuse_below
+from agent.policy.self_protection import folders_of, is_below, refuse_below
 from toolcrib.contract.errors import EnvironmentFailed, StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
 
     journal = crib.store.changes
+    await _recover_left(crib)
     sessions = [(await _info(crib, args.session)).id] if args.session else await journal.sessions(args.limit)
     steps = [step for one in sessions for step in await journal.steps(one)]
     steps = sorted(steps, key=lambda step: (step.at, step.id))[-args.limit :]
@@ -100,6 +101,18 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     else:
         print("nothing to undo yet: no change is recorded")
     return OK
+
+
+async def _recover_left(crib: Crib) -> None:
+    """Record what background processes changed since their toolcrib was killed, unless this is a session's command."""
+    from agent.background.requests import sessions_with_processes
+
+    left = [session_id for session_id, lives in (await sessions_with_processes(crib.store)).items() if not lives]
+    if not left or not crib.config.snapshots.enabled or is_below(folders_of(crib.config)):
+        return
+    for session_id in left:
+        if (info := await crib.store.sessions.get(session_id)) is not None:
+            await _recover(crib, info)
 
 
 async def _info(crib: Crib, prefix: str) -> SessionInfo:
@@ -115,7 +128,8 @@ async def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
 
     wanted, here = _wanted(args), []
     if crib.config.snapshots.enabled:
-        await _recover(crib, args)
+        for last in await crib.store.sessions.list(1, cwd=str(crib.project_dir)):
+            await _recover(crib, last, args.backend)
     for session_id in await crib.store.changes.sessions(_SESSIONS):
         info = await crib.store.sessions.get(session_id)
         if info is not None and info.cwd == str(crib.project_dir):
@@ -132,14 +146,13 @@ async def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
     return max(here, key=lambda info: done_at[info.id])
 
 
-async def _recover(crib: Crib, args: argparse.Namespace) -> None:
-    """Record the changes by calls of this folder's last session, in case its process was killed."""
-    for info in await crib.store.sessions.list(1, cwd=str(crib.project_dir)):
-        environment = crib.open_environment(info, args.backend)
-        try:
-            await crib.undo(info.id).recover(environment)
-        finally:
-            await environment.close()
+async def _recover(crib: Crib, info: SessionInfo, backend: str = "") -> None:
+    """Record the changes by calls of a session, in case its process was killed."""
+    environment = crib.open_environment(info, backend)
+    try:
+        await crib.undo(info.id).recover(environment)
+    finally:
+        await environment.close()
 
 
 async def _run(crib: Crib, args: argparse.Namespace) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from agent.cli.slash import obey
 from agent.config import config_path
 from agent.conversation.limits import RunLimits
 from agent.model_choice.models import ModelChoice
+from tests.forks import Forks
 from toolcrib.contract.undo import ChangeStep, FileChange
 from toolcrib.testing import ChatServer
 
@@ -55,6 +58,35 @@ def test_it_shows_asks_and_does(run: Any, write: Any, tmp_path: Path) -> None:
     back = run("undo", "--redo", "--yes")
     assert (back.code, "recreated" in back.out) == (0, True)
     assert (tmp_path / "d" / "a").read_text() == "1\n"
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from agent.api import assemble
+from tests.agent.test_undo import Person
+
+person = Person(assemble(project_dir=sys.argv[1]), Path(sys.argv[1]))
+assert person.call("terminal", command="until [ -e go ]; do sleep 0.02; done; rm data; touch seen", background=True).is_success
+print(person.session.id, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_program_changed_after_a_kill_is_listed_and_undone(run: Any, forks: Forks, tmp_path: Path) -> None:
+    """003-30"""
+    config_path().parent.mkdir(parents=True, exist_ok=True)
+    config_path().write_text("snapshots: {enabled: true}\nsandbox: {mode: none}\n")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "data").write_text("not committed")
+    session = forks.run(str(tmp_path), code=_KILLED, cwd=tmp_path, env=dict(os.environ)).stdout.strip()
+    (tmp_path / "go").touch()
+    while not (tmp_path / "seen").exists():
+        time.sleep(0.01)
+    (step,) = json.loads(run("undo", "--list", "--json").out)
+    assert (step["session"], [Path(file["path"]).name for file in step["files"]]) == (session, ["data", "go", "seen"])
+    assert run("undo", "--session", session, "--call", step["call"], "--yes").code == 0
+    assert (tmp_path / "data").read_text() == "not committed"
 
 
 def test_what_changed_since_is_told_and_fails(run: Any, write: Any, tmp_path: Path) -> None:
