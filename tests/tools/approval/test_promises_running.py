@@ -156,6 +156,10 @@ MODULES = {
     "after a condition that imports it": ("python3 if.py", "helper.py"),
     "after a value that takes time": ("python3 -c \"def f(a=__import__('time').sleep(6)): pass\nimport helper\"", "helper.py"),
     "after an attribute that takes time": ("python3 -c 'import slow; slow.x; import helper'", "helper.py"),
+    "after a function that calls another": (
+        'python3 -c "import time; x = sorted([6], key=time.sleep)\nimport helper"',
+        "helper.py",
+    ),
     "in a folder of PYTHONPATH": ("PYTHONPATH=d python3 late.py", "d/helper.py"),
     "a module of a program that starts late": ("make && python3 main.py", "helper.py"),
     "a module of the standard library, of a program that starts late": ("sleep 6; python3 server.py", "json.py"),

@@ -53,7 +53,13 @@ FREE = [
         "grep -n netrc README.md",
         "tar czf a.tgz .",
     ),
-    *("ls ~/.aws && aws s3 ls", "find ~/.ssh -name '*.pub'", "echo ~/.netrc", "cat notes/ssh/id_rsa.md", "rg aws/credentials src"),
+    *(
+        "ls ~/.aws && aws s3 ls",
+        "find ~/.ssh -name '*.pub'",
+        "echo ~/.netrc",
+        "cat notes/ssh/id_rsa.md",
+        "rg aws/credentials src",
+    ),
 ]
 
 

@@ -17,14 +17,14 @@ from tools.judge.meaning.value import ANYTHING, Taint, Value
 _OWN = Regex(r"(?:agent|model_tools)(?:\.(?!\*)|$)|toolcrib\.(?:Agent|\*|_(?!_)\w*|contract)(?:\.|$)|tools\.approval(?:\.|$)")
 """toolcrib's own code, except its public types: only a user may run it."""
 _AT_ONCE = frozenset(
-    """print len str int float bool dict list set tuple sorted min max range zip isinstance getattr hasattr repr format frozenset
+    """print len str int float bool dict list set tuple range zip isinstance getattr repr format frozenset
     sys.path.insert sys.path.append os.getenv os.environ.get os.environ.setdefault os.getcwd os.path.join os.path.dirname
     os.path.abspath os.path.realpath os.path.basename os.path.exists pathlib.Path .resolve .absolute .joinpath .setdefault .parent
     logging.getLogger logging.basicConfig warnings.filterwarnings warnings.simplefilter argparse.ArgumentParser .add_argument
     .append .get .update .strip .split .format .join .startswith .endswith .lower .upper re.compile typing.TypeVar typing.cast
     collections.namedtuple typing.NamedTuple flask.Flask fastapi.FastAPI dotenv.load_dotenv""".split()
 )
-"""Functions that return at once, whatever their arguments are."""
+"""Functions that return at once: they call none of their arguments."""
 
 
 class PythonImports(PythonEffects):
