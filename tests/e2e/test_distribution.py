@@ -151,6 +151,12 @@ def _needs(wheel: Path, extra: str) -> list[Requirement]:
     return [one for one in found if one not in plain and one.marker is not None and one.marker.evaluate({"extra": extra})]
 
 
+def _installed() -> dict[str, str]:
+    """Return variables with which Python uses the bytecode that pip wrote beside the code, and writes none."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONPYCACHEPREFIX")}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with the wheel, installed by pip, and its dependencies without any extra."""
@@ -158,17 +164,11 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
     _link(_needs(wheel, ""), site)
-    options = ["--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check", "--quiet"]
+    options = ["--no-deps", "--no-index", "--disable-pip-version-check", "--quiet"]
     command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", *options, str(wheel)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=_installed(), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return folder
-
-
-@pytest.fixture(scope="module")
-def bytecode(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for the bytecode of the environment and of the extras."""
-    return tmp_path_factory.mktemp("bytecode")
 
 
 @pytest.fixture(scope="module")
@@ -187,13 +187,11 @@ def with_extra(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 
 
 @pytest.fixture
-def run(environment: Path, bytecode: Path, tmp_path: Path) -> Run:
+def run(environment: Path, tmp_path: Path) -> Run:
     """``run("tools", stdin="...", path=FOLDER)`` runs the installed program, with FOLDER's packages beside its own."""
 
     def start(*args: str, stdin: str = "", path: Path | None = None) -> subprocess.CompletedProcess[str]:
-        env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
-        # It is outside of the environment, whose files stay as released: without bytecode a start takes four times as long.
-        env |= {"PYTHONPYCACHEPREFIX": str(bytecode), **({"PYTHONPATH": str(path)} if path else {})}
+        env = _installed() | ({"PYTHONPATH": str(path)} if path else {})
         command = [str(environment / "bin" / "toolcrib"), *args]
         return subprocess.run(
             command, input=stdin, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
