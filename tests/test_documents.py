@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forks import Forks
 from toolcrib.testing import ChatServer
 
 ROOT = Path(__file__).parent.parent
@@ -20,13 +19,10 @@ def _blocks(document: str) -> list[str]:
     return re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / document).read_text("utf-8"))
 
 
-def _run(code: str, folder: Path, *replies: object) -> str:
+def _run(forks: Forks, code: str, folder: Path, *replies: object) -> str:
     """Run a block in its own folder, against a server that gives these replies."""
     with ChatServer(*replies) as server:  # type: ignore[arg-type]  # what ChatServer makes
-        done = subprocess.run(
-            [sys.executable, "-c", code.replace(_ADDRESS, server.base_url)],
-            cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        done = forks.run(code=code.replace(_ADDRESS, server.base_url), cwd=folder, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -40,7 +36,7 @@ def _git(folder: Path, *args: str) -> str:
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_programs_of_ones_own_run_as_they_are_written(number: int, tmp_path: Path) -> None:
+def test_programs_of_ones_own_run_as_they_are_written(forks: Forks, number: int, tmp_path: Path) -> None:
     blocks = _blocks("docs/embedding.md")
     assert len(blocks) == 6
     _git(tmp_path, "init", "-q", "-b", "main")
@@ -56,7 +52,7 @@ def test_programs_of_ones_own_run_as_they_are_written(number: int, tmp_path: Pat
         [text('{"city": "Oslo", "sunny": true}')],
         [calls(PUSHES, ids=["a"]), text("It is pushed.")],
     ]
-    said = _run(blocks[number], tmp_path, *replies[number])
+    said = _run(forks, blocks[number], tmp_path, *replies[number])
     expected = [
         "[terminal succeeded, ",
         "A folder.{'input': ",
@@ -69,10 +65,14 @@ def test_programs_of_ones_own_run_as_they_are_written(number: int, tmp_path: Pat
     assert bool(_git(tmp_path / "origin.git", "branch")) == (number in (3, 5))
 
 
-def test_the_agent_of_the_readme_runs(tmp_path: Path) -> None:
+def test_the_agent_of_the_readme_runs(forks: Forks, tmp_path: Path) -> None:
     (block,) = [block for block in _blocks("README.md") if "import Agent" in block]
     said = _run(
-        block.replace("~/project", str(tmp_path)), tmp_path, ChatServer.text("None fails."), ChatServer.text("Nothing to fix.")
+        forks,
+        block.replace("~/project", str(tmp_path)),
+        tmp_path,
+        ChatServer.text("None fails."),
+        ChatServer.text("Nothing to fix."),
     )
     assert "None fails." in said
     assert "Nothing to fix." in said

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model_choice.models import ModelChoice
 from agent.providers import Endpoint, HttpClient
 from agent.providers.factory import ModelTarget, ProviderOpening, open_session
+from tests.forks import Forks
 from toolcrib import StreamEvent
 
 ONE_BY_ONE = pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "gemini", "text"])
@@ -129,15 +129,13 @@ def test_004_3_a_session_forwards_them_too(tmp_path: Path, one_by_one: Any) -> N
 
 
 @pytest.mark.full
-def test_004_3_so_does_the_command_line(tmp_path: Path, one_by_one: Any) -> None:
+def test_004_3_so_does_the_command_line(tmp_path: Path, forks: Forks, one_by_one: Any) -> None:
     """004-3: as JSON lines on a pipe."""
     pieces = chat({"content": "One"}, {"content": " two"}, {"content": " three"})
-    code = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
     texts: list[str] = []
     with one_by_one(pieces) as server:
         words = ["run", "go", "--json", "--model", "m", "--base-url", server.base_url]
-        with subprocess.Popen([sys.executable, "-c", code, *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
+        with forks.popen(*words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
             for line in process.stdout:
                 if (told := json.loads(line))["type"] == "text_delta":
                     texts.append(told["text"])

@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.forks import Forks
+
 pytestmark = pytest.mark.e2e
-COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -33,18 +35,9 @@ def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
 
 
 @pytest.fixture
-def run(site: Path, tmp_path: Path) -> Run:
-    def start(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        env = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        return subprocess.run(
-            [COMMAND, *args], input=stdin, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
-        )
-
-    return start
+def run(site: Path, tmp_path: Path, forks: Forks) -> Run:
+    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+    return partial(forks.run, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.forks import Forks
 from toolcrib.testing import ChatServer
-
-MAIN = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
 def events(text: str) -> list[dict[str, Any]]:
@@ -26,11 +24,11 @@ def kinds(found: list[dict[str, Any]], *, repeated: bool) -> set[str]:
     return {one["type"] for one in found if one.get("repeated", False) is repeated}
 
 
-def killed(server: ChatServer, folder: Path, when: Callable[[str], object]) -> list[dict[str, Any]]:
+def killed(forks: Forks, server: ChatServer, folder: Path, when: Callable[[str], object]) -> list[dict[str, Any]]:
     """Run a task in another process, kill it when its output fulfils the condition, and return its events."""
     out = folder / "out.jsonl"
-    argv = [sys.executable, "-c", MAIN, "run", "go", "--json", "--no-stdin", "--base-url", server.base_url, "--model", "m"]
-    with out.open("w") as file, subprocess.Popen(argv, cwd=folder, stdout=file, stderr=subprocess.DEVNULL) as process:
+    words = ["run", "go", "--json", "--no-stdin", "--base-url", server.base_url, "--model", "m"]
+    with out.open("w") as file, forks.popen(*words, cwd=folder, stdout=file, stderr=subprocess.DEVNULL) as process:
         ends = time.monotonic() + 120
         while not when(out.read_text()):
             assert process.poll() is None, "it ended"
@@ -45,11 +43,11 @@ def without_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
 
 
-def test_a_turn_that_is_asked_again_is_marked_up_to_its_end(run: Any, tmp_path: Path) -> None:
+def test_a_turn_that_is_asked_again_is_marked_up_to_its_end(forks: Forks, run: Any, tmp_path: Path) -> None:
     speaks = ChatServer.text("word " * 60, piece=5, pieces=1_000, pause=0.1)
     read = ChatServer.calls(("todo", {"todos": [{"content": "write", "status": "pending"}]}))
     with ChatServer(read, speaks, ChatServer.text("I see")) as server:
-        before = killed(server, tmp_path, lambda text: text.count("text_delta") > 3)
+        before = killed(forks, server, tmp_path, lambda text: text.count("text_delta") > 3)
         model = ("--base-url", server.base_url, "--model", "m")
         after = events(run("run", "--json", "--resume", before[0]["session"], *model).out)
     assert after[0]["resumed"] is True
@@ -59,7 +57,7 @@ def test_a_turn_that_is_asked_again_is_marked_up_to_its_end(run: Any, tmp_path: 
     assert after[-1]["exit_code"] == 0
 
 
-def test_calls_that_had_begun_are_marked(run: Any, tmp_path: Path) -> None:
+def test_calls_that_had_begun_are_marked(forks: Forks, run: Any, tmp_path: Path) -> None:
     """Each event of the continued stream that the killed process had printed has the mark."""
     calls = ChatServer.calls(
         ("write_file", {"path": "a", "content": "a\n"}),
@@ -67,7 +65,7 @@ def test_calls_that_had_begun_are_marked(run: Any, tmp_path: Path) -> None:
         ("terminal", {"command": "echo c"}),
     )
     with ChatServer(calls, ChatServer.text("I see")) as server:
-        before = killed(server, tmp_path, lambda text: (tmp_path / "b").exists())
+        before = killed(forks, server, tmp_path, lambda text: (tmp_path / "b").exists())
         model = ("--base-url", server.base_url, "--model", "m")
         after = events(run("run", "--json", "--resume", before[0]["session"], *model).out)
     printed = {(one["type"], one.get("id")) for one in before if one["type"].startswith("tool_")}

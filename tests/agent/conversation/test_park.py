@@ -8,7 +8,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -24,6 +23,7 @@ from agent.conversation.session import Session
 from agent.conversation.state import RunResult, RunState
 from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
+from tests.forks import Forks
 from toolcrib import (
     Answer,
     Denied,
@@ -54,15 +54,16 @@ def store_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def worker(root: Path, tmp_path: Path, store_url: str) -> Callable[..., list[str]]:
-    """Return the command line of a process that drives the session; see tests/fuzz/run_worker.py."""
+def worker(forks: Forks, tmp_path: Path, store_url: str) -> Callable[..., Any]:
+    """Return a function that starts a process which drives the session; see tests/fuzz/run_worker.py."""
 
-    def command(*words: object, lease: float = 20.0) -> list[str]:
-        script = str(root / "tests" / "fuzz" / "run_worker.py")
+    def start(*words: object, lease: float = 20.0) -> Any:
         more = ["--lease", str(lease), *(["--store", store_url] if store_url else [])]
-        return [sys.executable, script, str(tmp_path), SESSION, *map(str, words), *more]
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        code = "from tests.fuzz.run_worker import main; main()"
+        return forks.popen(str(tmp_path), SESSION, *map(str, words), *more, code=code, cwd=tmp_path, text=True, **pipes)
 
-    return command
+    return start
 
 
 @pytest.fixture
@@ -72,9 +73,11 @@ def kept(tmp_path: Path, store_url: str) -> Iterator[Store]:
     store.close()
 
 
-def does(command: list[str]) -> dict[str, Any]:
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+def does(started: Any) -> dict[str, Any]:
+    with started as process:
+        out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    answer: dict[str, Any] = json.loads(out.splitlines()[-1])
     return answer
 
 
@@ -89,11 +92,10 @@ def results(store: Store) -> list[list[tuple[str, str]]]:
     return [[(one["call_id"], one["text"]) for one in record["results"]] for record in records if record["role"] == "results"]
 
 
-def test_four_processes_and_each_effect_happens_once(tmp_path: Path, worker: Callable[..., list[str]], kept: Store) -> None:
+def test_four_processes_and_each_effect_happens_once(tmp_path: Path, worker: Callable[..., Any], kept: Store) -> None:
     """002-24, 002-31: A parks two calls beside a finished one and is killed; B answers one, C the other, D continues."""
     (tmp_path / "plan.json").write_text(json.dumps([[["mark", "one"], ["note", "two"], ["mark", "three"]]]))
-    with subprocess.Popen(worker("begin", "--linger"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
+    with worker("begin", "--linger") as process:
         assert process.stdout.readline() == "up\n"
         parked = json.loads(process.stdout.readline())
         process.kill()
@@ -125,10 +127,10 @@ def is_locked(file: Path) -> bool:
     return False
 
 
-def test_a_holder_that_was_stopped_writes_nothing_more(tmp_path: Path, worker: Callable[..., list[str]], kept: Store) -> None:
+def test_a_holder_that_was_stopped_writes_nothing_more(tmp_path: Path, worker: Callable[..., Any], kept: Store) -> None:
     """SIGSTOP, takeover, SIGCONT: the process that lost the lease changes neither transcript nor ledger, and reports the loss."""
     (tmp_path / "plan.json").write_text(json.dumps([[["note", str(number)]] for number in range(400)]))
-    with subprocess.Popen(worker("begin", lease=1.0), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with worker("begin", lease=1.0) as process:
         try:
             while len(log(tmp_path)) < 3:
                 assert process.poll() is None, process.communicate()
