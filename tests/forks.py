@@ -232,7 +232,7 @@ def keep_modules() -> None:
     that the processes share, which takes three times as long as a short command.
     """
     for name, module in _LOADED.items():
-        if name not in ("sys", "builtins") and sys.modules.pop(name, None) is module:
+        if sys.modules.pop(name, None) is module:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(module))
 
 
@@ -264,8 +264,9 @@ if __name__ == "__main__":
     from tests.fuzz.kill_forks import load
 
     atexit.register(keep_modules)  # first, so that it runs last
+    before = set(sys.modules)
     load()
-    _LOADED.update(sys.modules)
+    _LOADED.update((name, module) for name, module in sys.modules.items() if name not in before)
     del sys.path[0]
     gc.collect()
     gc.freeze()

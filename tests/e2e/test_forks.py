@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,68 @@ def test_it_ends_as_a_new_one(forks: Forks, env: dict[str, str], project: Path, 
     new = subprocess.run([COMMAND, "plugins"], cwd=project, env=env, capture_output=True, text=True, check=False)
     assert (forked.returncode, forked.stdout, forked.stderr) == (new.returncode, new.stdout, new.stderr)
     assert forked.returncode == code or end == "exception"
+
+
+CODE = """
+import json, sys
+import __main__
+given = sys.stdin.read()
+print(json.dumps([__name__, __main__.given, sys.argv, sys.path]))
+print("to the second stream", file=sys.stderr)
+from agent.cli import main
+sys.exit(main(["call", "read_file", '{"path": "none"}']))
+"""
+
+
+def test_code_is_run_as_by_python_itself(forks: Forks, project: Path) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    seen = []
+    for process in (
+        forks.popen("a", code=CODE, cwd=project, text=True, **pipes),
+        subprocess.Popen([sys.executable, "-c", CODE, "a"], cwd=project, text=True, **pipes),
+    ):
+        with process:
+            seen.append((*process.communicate("typed"), process.returncode))
+    assert seen[0] == seen[1]
+    assert '["__main__", "typed", ["-c", "a"], ["", ' in seen[0][0]
+    assert seen[0][2] != 0
+
+
+LATE = """
+import atexit, os, threading, time
+from agent.cli import main
+
+class Kept:
+    def __del__(self):
+        os.write(2, b"deleted with its module\\n")
+
+kept, unflushed = Kept(), open("late", "w")
+unflushed.write("flushed")
+atexit.register(print, "at the exit")
+threading.Thread(target=lambda: (time.sleep(0.2), print("from a thread"))).start()
+"""
+
+
+def test_its_end_is_that_of_a_new_one(forks: Forks, project: Path) -> None:
+    """A fork keeps the modules that it shares, but ends its threads, files and its own objects as each process does."""
+    ends = []
+    for start in (forks.run, _run_new):
+        done = start(code=LATE, cwd=project)
+        ends.append((done.returncode, done.stdout, done.stderr, (project / "late").read_text()))
+        (project / "late").unlink()
+    assert ends[0] == ends[1]
+    assert ends[0] == (0, "from a thread\nat the exit\n", "deleted with its module\n", "flushed")
+
+
+def _run_new(code: str, cwd: Path) -> Any:
+    return subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_one_that_takes_too_long_is_ended(forks: Forks, project: Path) -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        forks.run(code="import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)", cwd=project, timeout=2)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((project / "pid").read_text()), 0)
 
 
 def test_with_variables_that_python_reads_at_its_start_it_is_a_new_one(forks: Forks, env: dict[str, str], project: Path) -> None:
