@@ -37,7 +37,7 @@ _CLONE = {"x86_64": 56, "aarch64": 220}
 """Numbers of the system call."""
 _CLONE_PARENT = 0x8000
 _LOADED: dict[str, ModuleType] = {}
-"""Modules of the process that is forked."""
+"""Modules that only a process which is forked has loaded."""
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "COVERAGE", "LD_", "MALLOC_")
 """Beginnings of variables that a process reads when it starts."""
 

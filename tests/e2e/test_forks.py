@@ -139,7 +139,7 @@ sys.exit(main(["call", "read_file", '{"path": "none"}']))
 
 
 def test_code_is_run_as_by_python_itself(forks: Forks, project: Path) -> None:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     seen = []
     for process in (
         forks.popen("a", code=CODE, cwd=project, text=True, **pipes),
