@@ -107,7 +107,7 @@ def pytest_collection() -> Iterator[None]:
     """Exclude objects that live to the end from garbage collection: thousands of tests with their data.
 
     Each collection would visit a million objects and pause the whole process, and tests and a gateway trigger collections. The
-    little garbage among these objects is kept too: to look for it takes half a second in each process.
+    little garbage among these objects is kept too: a search for it takes half a second in each process.
     """
     gc.disable()
     try:

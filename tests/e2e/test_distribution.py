@@ -152,7 +152,7 @@ def _needs(wheel: Path, extra: str) -> list[Requirement]:
 
 
 def _installed() -> dict[str, str]:
-    """Return variables with which Python uses the bytecode that pip wrote beside the code, and writes none."""
+    """Return variables that let Python use the bytecode that pip wrote beside the code, and write none."""
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONPYCACHEPREFIX")}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1"}
 

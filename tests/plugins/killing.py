@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.forks import Forks
 from tests.fuzz.kill_town import Town, model_of, serving
 from tests.plugins.houses import OWNED, ChatHouse, holds
 
@@ -28,7 +28,8 @@ class Program:
     answers ``<mark>`` with ``[mark]``, and runs the text after ``run: ``.
     """
 
-    def __init__(self, folder: Path, port: int, model: Town) -> None:
+    def __init__(self, folder: Path, port: int, model: Town, forks: Forks) -> None:
+        self._forks = forks
         self.folder = folder
         self.model = model
         self._port = port
@@ -43,14 +44,14 @@ class Program:
         path = self.folder / "config.yaml"
         path.write_text(json.dumps(config))  # JSON is YAML too
         self._environ = {"TOOLCRIB_CONFIG": str(path), "TOOLCRIB_STATE": str(self.folder / "state"), **secrets}
-        self._argv = [sys.executable, "-c", f"{before}\n{_RUN}", "gateway", "run", name]
+        self._code = f"{before}\n{_RUN}"
+        self._words = ("gateway", "run", name)
 
     def start(self) -> None:
         self._known = len(self.log)
         with (self.folder / "log").open("ab") as log:
-            environ = {**os.environ, **self._environ}
-            more: dict[str, Any] = {"cwd": self.folder, "env": environ, "start_new_session": True}
-            self._process = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **more)
+            more: dict[str, Any] = {"cwd": self.folder, "env": {**os.environ, **self._environ}, "stdin": subprocess.DEVNULL}
+            self._process = self._forks.popen(*self._words, code=self._code, stdout=log, stderr=log, **more)
 
     async def listens(self) -> None:
         """Wait until it reports that it listens, since its last start."""
@@ -98,10 +99,10 @@ class Program:
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Iterator[Program]:
+def program(tmp_path: Path, forks: Forks) -> Iterator[Program]:
     model = Town()
     with serving(model_of(model)) as port:
-        made = Program(tmp_path, port, model)
+        made = Program(tmp_path, port, model, forks)
         yield made
         made.close()
 
