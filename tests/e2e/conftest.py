@@ -24,7 +24,7 @@ FORKED = {
     *("test_planning.py", "test_progress.py", "test_resume.py", "test_screen.py", "test_sessions.py", "test_setup.py"),
     *("test_tools_picker.py", "test_undo.py"),
 }
-"""Files about conversations, screens and keys. All others start a new program each time."""
+"""Files about conversations, sessions, screens and keys. In all others, ``sit_down`` starts a new program each time."""
 PATIENCE = 60.0
 """Seconds that each step may take on a busy machine. No test here measures time."""
 CURSOR_QUERY = b"\x1b[6n"
