@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.forks import Forks
 from toolcrib.testing import ChatServer, Response
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("plain")]
@@ -62,15 +63,11 @@ def test_at_the_end_of_its_turns_it_asks_whether_to_go_on(sit_down: Any, server:
     assert "maximum number of turns" in server.requests[2]["messages"][-1]["content"]
 
 
-def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [COMMAND, "run", *words]
-    return subprocess.run(command, cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
-
-
-def test_run_does_a_task_of_three_turns(server: ChatServer, calc: Path, project: Path) -> None:
+def test_run_does_a_task_of_three_turns(forks: Forks, server: ChatServer, calc: Path, project: Path) -> None:
     """004-1, 004-4, 004-5, 004-11: the file is really edited, and its test really runs."""
     server.responses += task()
-    done = run(project, "mend calc.py", "--base-url", server.base_url, "--model", "test-model", "--json")
+    words = ["mend calc.py", "--base-url", server.base_url, "--model", "test-model", "--json"]
+    done = forks.run("run", *words, cwd=project)
     assert done.returncode == 0, done.stderr
     assert calc.read_text() == WRONG.replace("-", "+")
     told = [json.loads(line) for line in done.stdout.splitlines()]

@@ -23,6 +23,7 @@ from agent.conversation.state import RunState
 from agent.events import Event, SessionBusy
 from agent.store._database import Database
 from agent.store.sqlite import SqliteStore
+from tests.forks import Forks
 from toolcrib import (
     Answer,
     Block,
@@ -188,22 +189,18 @@ with Agent(model="m", base_url=sys.argv[1], project_dir=sys.argv[2], asker=asker
 
 
 @pytest.fixture
-def asking(tmp_path: Path, config: Callable[[str], Path]) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+def asking(tmp_path: Path, forks: Forks, config: Callable[[str], Path]) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """Start a process that waits for a person's answer in the middle of a turn."""
     config("sandbox: {mode: none}\nsnapshots: {enabled: false}\n")  # without undo it asks about the deletion
     (tmp_path / "build").mkdir()
     calls = ChatServer.calls(("terminal", {"command": "rm -rf build"}), ("todo", {}), ids=["call_0", "call_1"])
     with (
         ChatServer(calls, ChatServer.text("done")) as server,
-        subprocess.Popen(
-            [sys.executable, "-c", WAITS, server.base_url, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+        forks.popen(
+            server.base_url, str(tmp_path), code=WAITS, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as process,
     ):
         try:
-            assert process.stdout is not None
             assert process.stdout.readline() == "asked\n"
             yield process, tmp_path
         finally:

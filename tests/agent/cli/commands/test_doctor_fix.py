@@ -19,6 +19,7 @@ import pytest
 from agent.api import assemble
 from agent.config import config_path, state_dir
 from agent.policy.self_protection import BELOW
+from tests.forks import Forks
 from toolcrib.testing import ChatServer
 from tools.environments import leftovers
 
@@ -164,11 +165,9 @@ def _gone(pid: int) -> bool:
 
 
 @pytest.fixture
-def left(tmp_path: Path, plain: object) -> Iterator[int]:
+def left(tmp_path: Path, forks: Forks, plain: object) -> Iterator[int]:
     """Kill a toolcrib and its watchdog while a command runs, and yield the command's process id."""
-    words = [sys.executable, "-c", HOST]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as host:
-        assert host.stdout is not None
+    with forks.popen(code=HOST, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as host:
         pid = int(host.stdout.readline())
         for one in _watchdogs(host.pid):
             os.kill(one, 9)
