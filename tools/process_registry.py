@@ -18,6 +18,7 @@ from tools.processes.arguments import NAME, TOOL, TOOLSET
 from tools.processes.process import Process
 from tools.processes.records import PROCESSES, recorded, removed, table_of
 from tools.registry import registry
+from tools.terminals.arguments import ACTIONS, NEEDED, ONLY
 
 if TYPE_CHECKING:
     from tools.processes.table import ProcessTable
@@ -29,16 +30,19 @@ MAX_WAIT = 600
 """Seconds that one wait may last."""
 _SIGNALS = ("INT", "TERM", "KILL", "HUP", "QUIT", "USR1", "USR2", "STOP", "CONT")
 
+_ACTIONS = ("list", "poll", "log", "wait", "write", "close_input", "signal", "remove", "screen", "keys", "resize")
+
 SCHEMA: Mapping[str, Any] = {
     "description": (
         "Look after background processes that terminal started. poll: its state and what it printed since the last poll or wait. "
-        "log: a page of its output. wait: for its end, or the first of pattern, port, quiet. write: lines to its input. "
-        "signal: TERM ends it with all that it started. remove: end it and delete its log."
+        "log: a page of its output. wait: for its end, or the first of pattern, port, quiet, prompt. write: lines to its input. "
+        "signal: TERM ends it with all that it started. remove: end it, delete its log. In a terminal (pty): keys presses keys, "
+        "write types lines, screen shows all of it, poll what changed; ‸ marks the cursor. You can't type passwords."
     ),
     "parameters": {
         "type": "object",
         "properties": {
-            "action": {"enum": ["list", "poll", "log", "wait", "write", "close_input", "signal", "remove"]},
+            "action": {"enum": [*_ACTIONS]},
             "name": {"type": "string", "pattern": f"^{NAME}$"},
             "from": {"type": "integer", "description": "log: first byte; negative: from the end."},
             "lines": {"type": "integer", "minimum": 1, "maximum": 2000, "description": f"log: at most, usually {_LINES}."},
@@ -49,20 +53,27 @@ SCHEMA: Mapping[str, Any] = {
             "timeout": {"type": "number", "minimum": 0.1, "maximum": MAX_WAIT, "description": "wait: seconds, usually 60."},
             "text": {"type": "string", "minLength": 1, "maxLength": 20000, "description": "write: whole lines."},
             "signal": {"enum": list(_SIGNALS)},
+            **ACTIONS,
         },
         "required": ["action"],
         "additionalProperties": False,
     },
 }
 
-_NEEDS: Mapping[str, Sequence[str]] = {"write": ("text",), "signal": ("signal",)}
+_NEEDS: Mapping[str, Sequence[str]] = {"write": ("text",), "signal": ("signal",), **NEEDED}
 _ONLY: Mapping[str, str] = {
     **dict.fromkeys(("from", "lines", "grep"), "log"),
     **dict.fromkeys(("pattern", "port", "quiet", "timeout"), "wait"),
     "text": "write",
     "signal": "signal",
+    **ONLY,
 }
-_CHANGES = {"close_input": "closes its input", "remove": "ends it and deletes its log"}
+_CHANGES = {
+    "close_input": "closes its input",
+    "remove": "ends it and deletes its log",
+    "resize": "changes the size of its terminal",
+}
+_TYPES = ("write", "close_input", "keys")
 
 
 def validate(args: Mapping[str, Any]) -> None:
@@ -76,7 +87,7 @@ def validate(args: Mapping[str, Any]) -> None:
     for key, only in _ONLY.items():
         if args.get(key) is not None and only != action:
             raise InvalidArguments(f"{key}: belongs to action {only}, not {action}")
-    text = args.get("text") or ""
+    text = "".join([args.get("text") or "", *(args.get("keys") or ())])
     if "\0" in text or (not text.isprintable() and any(0xD800 <= ord(char) < 0xE000 for char in text)):
         raise InvalidArguments("text: contains a NUL character or half a surrogate pair, which can't be sent")
 
@@ -88,6 +99,10 @@ async def effects(args: Mapping[str, Any], ctx: ToolCallContext) -> Sequence[Eff
     action, name = args["action"], str(args.get("name") or "")
     if action == "signal":
         return [UsesProcess(name, f"sends it {args['signal']}")]
+    if action in _TYPES and (action == "keys" or name in table_of(ctx).terminals):
+        from tools.terminals.actions import typing_effects  # here and below: not loaded to show the tools
+
+        return await typing_effects(table_of(ctx), args, recorded(ctx.snapshot, name))
     if action != "write":
         return [UsesProcess(name, _CHANGES.get(action, ""))]
     table = table_of(ctx)
@@ -126,6 +141,8 @@ async def _list(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallConte
 
 
 async def _poll(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    if args["name"] in table.terminals:
+        return await _looked(table, args, ctx)
     one = await table.one(args["name"], ahead=True)
     if not one.runs:  # of a running one this would take longer than the rest
         one, _ = await table.in_use(one)
@@ -136,6 +153,14 @@ async def _wait(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallConte
     from tools.processes.waiting import Until, wait_until
 
     until = Until(args.get("pattern"), args.get("port"), args.get("quiet"), float(args.get("timeout") or 60.0))
+    if args["name"] in table.terminals:
+        from tools.terminals.actions import wait_for
+
+        prompt = args.get("prompt") is True
+        came, _ = await wait_for(table, args["name"], until, lambda: ctx.cancelled, prompt=prompt)
+        return await _looked(table, args, ctx, came=came)
+    if args.get("prompt"):
+        raise ExecutionFailed("only a terminal has prompts; wait for a pattern")
     came, one = await wait_until(table, args["name"], until, lambda: ctx.cancelled)
     return _result(ctx, {"came": came, **await _with_use(table, one, ctx), **await _news(table, one)})
 
@@ -143,6 +168,11 @@ async def _wait(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallConte
 async def _log(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
     one = await table.one(args["name"])
     most = args.get("lines") or _LINES
+    if one.name in table.terminals:
+        from tools.terminals.actions import log_lines, terminal_of
+
+        text, count = log_lines(terminal_of(table, one.name), most)
+        return _result(ctx, {**_about(one, ctx), "output": text, "lines": count})
     begin = args.get("from")
     if args.get("grep"):
         lines = await table.grep(one, max(0, begin or 0), [args["grep"]], most)
@@ -215,7 +245,37 @@ def _text(said: bytes) -> str:
 # -- changing ------------------------------------------------------------------------------------------------------------
 
 
+async def _keys(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    from tools.terminals.actions import press
+
+    await press(table, args, recorded(ctx.snapshot, args["name"]), ctx.effects)
+    return await _looked(table, args, ctx)
+
+
+async def _screen(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    return await _looked(table, args, ctx, whole=True)
+
+
+async def _resize(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    from tools.terminals.actions import resize
+
+    await resize(table, args)
+    return await _looked(table, args, ctx, whole=True)
+
+
+async def _looked(
+    table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext, *, whole: bool = False, **more: Any
+) -> ToolResult:
+    """Return what is known about a terminal, and its screen or what changed on it."""
+    from tools.terminals.actions import shown, terminal_of
+
+    one = await table.one(args["name"])
+    return _result(ctx, {**more, **_about(one, ctx), **shown(terminal_of(table, one.name), whole=whole)})
+
+
 async def _write(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    if args["name"] in table.terminals:
+        return await _keys(table, args, ctx)
     judged = ctx.effects[0] if ctx.effects else None
     if not isinstance(judged, WritesInput) or judged.text != _lines_of(args):
         raise ExecutionFailed("nothing was written: the text differs from the judged text")
@@ -230,6 +290,8 @@ async def _write(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallCont
 
 async def _close_input(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
     await table.one(args["name"])
+    if args["name"] in table.terminals:
+        return await _keys(table, args, ctx)
     await table.close_input(args["name"])
     return _result(ctx, {"process": args["name"], "input": "closed"})
 
@@ -261,15 +323,19 @@ _DOES: Mapping[str, _Does] = {
     "close_input": _close_input,
     "signal": _signal,
     "remove": _remove,
+    "screen": _screen,
+    "keys": _keys,
+    "resize": _resize,
 }
 
 
 def _subject(args: Mapping[str, Any]) -> str:
-    return " ".join(str(args[key]).strip() for key in ("action", "name", "signal", "pattern", "port", "text") if args.get(key))
+    given = [str(args[key]).strip() for key in ("action", "name", "signal", "pattern", "port", "text") if args.get(key)]
+    return " ".join([*given, *map(str, args.get("keys") or ())])
 
 
 def _polls(args: Mapping[str, Any]) -> bool:
-    return args.get("action") in ("list", "poll", "wait")
+    return args.get("action") in ("list", "poll", "wait", "screen")
 
 
 def _outcome(data: Mapping[str, Any]) -> tuple[str, Any] | None:

@@ -13,6 +13,7 @@ from toolcrib.contract.display import ToolDisplay
 from toolcrib.contract.effects import Effect, RunsCommand, ShellState
 from toolcrib.contract.environment import Captured, Environment, ExecOutcome, ExecRequest, SearchesPath
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, InvalidArguments
+from toolcrib.contract.terminal import OpensTerminals
 from toolcrib.contract.types import ToolOutput, ToolResult, ToolStatus
 from tools.availability import needs_binary
 from tools.contained.hosts import allowing, needed_hosts, refused
@@ -22,6 +23,7 @@ from tools.output_text import differences, readable
 from tools.processes.arguments import BACKGROUND, check_background, schema_for
 from tools.processes.records import PROCESSES
 from tools.registry import registry
+from tools.terminals.arguments import IN_TERMINAL
 from tools.time_limit import TimeLimit
 
 if TYPE_CHECKING:
@@ -54,10 +56,11 @@ SCHEMA: Mapping[str, Any] = {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": MAX_TIMEOUT,
-                "description": f"Seconds until it is stopped, usually {DEFAULT_TIMEOUT}.",
+                "description": f"Seconds, usually {DEFAULT_TIMEOUT}.",
             },
-            "cwd": {"type": "string", "minLength": 1, "description": "Folder for this call only."},
+            "cwd": {"type": "string", "minLength": 1, "description": "For this call only."},
             **BACKGROUND,
+            **IN_TERMINAL,
             "outside": {
                 "type": "boolean",
                 "description": "Run it outside the sandbox, in another shell; the user is asked. For what can't work inside.",
@@ -93,9 +96,12 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
     environment = ctx.environment
     cwd = await environment.resolve(args["cwd"]) if args.get("cwd") else environment.cwd
     shell = await environment.shell_state() or _shell(ctx, cwd)
-    hosts, background = await needed_hosts(args, ctx), args.get("background") is True
-    open_input = background and args.get("input") is True
-    return [RunsCommand(args["command"], cwd, shell, hosts=hosts, background=background, open_input=open_input)]
+    hosts, in_terminal = await needed_hosts(args, ctx), args.get("pty") is True
+    if in_terminal and not isinstance(environment, OpensTerminals):  # a user is not asked about it
+        raise ExecutionFailed(f"the command was not run: {environment.identity} opens no terminals; leave out pty")
+    background = in_terminal or args.get("background") is True
+    opened = in_terminal or (background and args.get("input") is True)
+    return [RunsCommand(args["command"], cwd, shell, False, hosts, background, opened, in_terminal)]
 
 
 def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
@@ -131,7 +137,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult | T
     timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
     with TimeLimit(timeout):
         await _require_unchanged(judged, environment, own_folder, ctx)
-    if judged.background or args.get("background"):
+    if judged.background or args.get("background") or args.get("pty"):
         from tools.processes.starting import start
 
         return await start(args, ctx, judged)

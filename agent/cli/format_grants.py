@@ -62,7 +62,9 @@ def _until(grant: Grant) -> str:
 def _what(entry: AuditEntry) -> str:
     detail = entry.detail
     paths = detail.get("paths") or []
-    written = "; ".join(f"to {one.get('name')} ({one.get('program')}): {one.get('text')}" for one in detail.get("inputs") or [])
+    inputs = detail.get("inputs") or []
+    texts = [f"to {one.get('name')} ({one.get('program')}): {one.get('keys') or one.get('text')}" for one in inputs]
+    written = "; ".join(texts)
     return line(str(detail.get("command") or written or ", ".join(map(str, paths))))
 
 

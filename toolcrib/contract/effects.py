@@ -40,7 +40,8 @@ class RunsCommand:
 
     ``outside``: it runs outside the environment's sandbox, and ``cwd`` and ``shell`` are those outside. ``hosts``: hosts
     that the sandbox can also reach while the command runs (see LimitsHosts). ``background``: it continues after the call.
-    ``open_input``: its input stays open, so that later calls can write to it.
+    ``open_input``: its input stays open, so that later calls can write to it. ``terminal``: it runs in a terminal of its own,
+    which later calls type into.
     """
 
     command: str
@@ -50,6 +51,7 @@ class RunsCommand:
     hosts: tuple[str, ...] = ()
     background: bool = False
     open_input: bool = False
+    terminal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ class WritesInput:
     """Writes ``text`` to the input of the background process ``process``, which runs ``command``. ``cwd`` and ``shell`` are
     those of its start.
 
-    ``before`` is everything that was written to it earlier, or None if that is unknown.
+    ``before`` is everything that was written to it earlier, or None if that is unknown. ``keys``: the keys that are pressed, if
+    it runs in a terminal: names such as ``Up``, and texts that begin with ``text:``; ``text`` is then the unfinished line and
+    what the keys type. ``certain``: False if keys edit or recall a line, so that the program may read another text.
     """
 
     process: str
@@ -66,6 +70,8 @@ class WritesInput:
     cwd: str
     shell: ShellState | None = None
     before: str | None = ""
+    keys: tuple[str, ...] = ()
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

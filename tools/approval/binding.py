@@ -89,13 +89,26 @@ def owner_of(effects: Sequence[Effect]) -> str:
 
 
 def inputs_of(effects: Sequence[Effect]) -> list[dict[str, str]]:
-    """Return what a call writes to the input of background processes, and what these run."""
+    """Return what a call writes to the input of background processes, and what these run. ``keys`` has the keys that it presses
+    in a terminal, if these edit or recall text.
+    """
     written = (effect for effect in effects if isinstance(effect, WritesInput))
-    return [{"name": one.process, "text": one.text, "program": one.command} for one in written]
+    given = ({"name": one.process, "text": one.text, "program": one.command, "keys": _pressed(one)} for one in written)
+    return [{key: text for key, text in one.items() if text or key != "keys"} for one in given]
+
+
+def _pressed(effect: WritesInput) -> str:
+    """Return uncertain keys as text for people: typed texts in quotation marks, names of keys as they are."""
+    if effect.certain:
+        return ""
+    texts = (json.dumps(key[5:], ensure_ascii=False) if key.startswith("text:") else key for key in effect.keys)
+    return " ".join(texts)
 
 
 def starts_of(effects: Sequence[Effect]) -> str:
     """Return how a call's background process starts, for users: "in the background"; "" for other calls."""
+    if any(isinstance(effect, RunsCommand) and effect.terminal for effect in effects):
+        return "in a terminal"
     found = [effect for effect in effects if isinstance(effect, RunsCommand) and (effect.background or effect.open_input)]
     opened = any(effect.open_input for effect in found)
     return "" if not found else "in the background, with its input open" if opened else "in the background"
@@ -122,11 +135,12 @@ def logged(effects: Sequence[Effect], redact: Callable[[str], str]) -> dict[str,
 def _effect(effect: Effect) -> Json:
     if isinstance(effect, RunsCommand):
         shell = None if effect.shell is None else _shell(effect.shell, effect.command)
-        how = [name for name in ("background", "open_input") if getattr(effect, name)]
+        how = [name for name in ("background", "open_input") if getattr(effect, name)] + ["pty"] * effect.terminal
         return ["RunsCommand", effect.command, effect.cwd, shell, *how]
     if isinstance(effect, WritesInput):
         shell = None if effect.shell is None else _shell(effect.shell, f"{effect.command}\n{effect.before}\n{effect.text}")
-        return ["WritesInput", effect.process, effect.text, effect.before, effect.command, effect.cwd, shell]
+        bound = ["WritesInput", effect.process, effect.text, effect.before, effect.command, effect.cwd, shell]
+        return [*bound, list(effect.keys), effect.certain] if effect.keys else bound
     return repr(effect)
 
 

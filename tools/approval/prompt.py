@@ -139,7 +139,11 @@ def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[st
         return
     if "inputs" in given:
         for one in given["inputs"]:
-            yield f"{spelled(name)} wants to write to the input of the process {spelled(str(one['name']))}:", str(one["text"])
+            process = spelled(str(one["name"]))
+            if one.get("keys"):
+                yield f"{spelled(name)} wants to press keys in the terminal of the process {process}:", str(one["keys"])
+            else:
+                yield f"{spelled(name)} wants to write to the input of the process {process}:", str(one["text"])
             yield "  which runs:", str(one["program"])
         return
     if isinstance(job := given.get("job"), Mapping):

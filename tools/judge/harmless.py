@@ -34,5 +34,5 @@ class Harmless:
 
 
 def _key(effect: RunsCommand) -> tuple[object, ...]:
-    background = effect.background, effect.open_input
+    background = effect.background, effect.open_input, effect.terminal
     return effect.command, effect.cwd, id(effect.shell), effect.outside, effect.hosts, *background

@@ -9,6 +9,7 @@ from toolcrib.contract.effects import WritesInput
 from tools.judge.detect import Examined, examine, of_text, too_long
 from tools.judge.effects import effect_of, farther
 from tools.judge.findings import Finding, digest_of, visible
+from tools.judge.keys import examine_keys, unknown_readers
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.base import BOUNDARY
 from tools.judge.meaning.state import Snapshot
@@ -59,7 +60,9 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     found += [one for one in start.findings if one.key.startswith(_UNCLEAR) and one.key not in _RUNS]
     if effect.before is None:
         found += [replace(one, why=f"{one.why}, and earlier input is unknown") for one in runs]
-    found += _passwords([*start.acts, *whole.acts], text) or ([] if runs else _unless_plain(effect, start.acts))
+    pressed = examine_keys(effect, start.acts, whole.acts, runs=bool(runs)) if effect.keys else []
+    found += pressed
+    found += _passwords([*start.acts, *whole.acts], text) or ([] if runs or pressed else _unless_plain(effect, start.acts))
     return replace(whole, findings=list(dict.fromkeys(found)))
 
 
@@ -88,7 +91,7 @@ def _passwords(acts: Sequence[Act], text: str) -> list[Finding]:
 
 def _unless_plain(effect: WritesInput, acts: Sequence[Act]) -> list[Finding]:
     """Return the finding of input to a program that is not known to do no more with it than read it."""
-    unsure = [act for act in _reading(acts) if not _is_plain(act)]
+    unsure = unknown_readers(effect, acts) if effect.keys else [act for act in _reading(acts) if not _is_plain(act)]
     if not unsure:
         return []
     reaches = effect_of(INPUT, unsure[0].place, unsure[0].wrappers)

@@ -24,7 +24,7 @@ class Process:
     ``writes``: it or a descendant may still print something. ``reads``: its input is open. ``full``: the disk was full, so that
     later output was lost. ``parts`` are the files of its log: the number of bytes printed before each, and its size.
     ``ended_at`` is in Unix seconds. ``locks``: its limit of file locks, which its descendants have too. ``left``: whether
-    processes that it started still run after its end; only ``ProcessTable.in_use`` finds out.
+    processes that it started still run after its end; only ``ProcessTable.in_use`` finds out. ``terminal``: it runs in one.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Process:
     parts: Sequence[tuple[int, int]] = field(default_factory=list)
     locks: int = 0
     left: bool = False
+    terminal: bool = False
 
     @property
     def state(self) -> str:
@@ -80,7 +81,7 @@ def parse(said: bytes) -> dict[str, Process]:
                 writes = "w" in flags
                 runs = code is None and (writes or "a" in flags)
                 reads, full = runs and "i" in flags, "f" in flags
-                found[name] = Process(name, int(pid), int(start), runs, writes, reads, full, code, at)
+                found[name] = Process(name, int(pid), int(start), runs, writes, reads, full, code, at, terminal="t" in flags)
             elif words[0] == PART:
                 name, _, begin = words[2].split("/")
                 parts.setdefault(name, []).append((int(begin), int(words[1])))

@@ -3,7 +3,7 @@
 A session's folder is private. It has one folder for each process, with these files: ``pid`` (the numbers and start times of the
 process and its keeper), ``command``, ``cwd``, ``status`` (the exit code and the time of the end), ``in`` (the FIFO of the input
 while it is open), ``full`` (if the disk was full), and ``log/N``: the output from byte N on. The keeper lives until the process
-and all that write to its log have ended.
+and all that write to its log have ended. A process in a terminal has ``tty``, the path of that, and no log; it is its own keeper.
 """
 
 from __future__ import annotations
@@ -146,6 +146,16 @@ start() {
   [ -n "$said" ] || { echo "no shell answers, or its folder can't be written to" >&2; return 1; }
   printf '%s\n' "$said"
 }
+place() { # the folder of a process that another shell starts in a terminal
+  [ ! -e "$1" ] || { echo "the name is taken: choose another, or remove that process" >&2; return 1; }
+  mkdir -m 700 -- "$1" && printf %s "$2" >"$1/command" && printf %s "$3" >"$1/cwd"
+}
+placed() {
+  local tries p s
+  for ((tries = 0; tries < 2000; tries++)); do [ ! -s "$1/pid" ] || break; read -rt 0.01 <> <(:); done
+  read -r p s _ <"$1/pid" && printf '%s %s\n' "$p" "$s" && cat "$1/tty"
+}
+ended() { [ ! -d "$1" ] || printf '%s %s\n' "$2" "$(date +%s)" >"$1/status"; }
 lives() {
   local line=
   { IFS= read -rN @STAT@ line </proc/"$1"/stat; } 2>/dev/null
@@ -159,6 +169,7 @@ about() {
   if lives "$k" "$ks"; then flags=w; elif lives "$p" "$s"; then flags=a; fi
   [ -p "$1/in" ] && flags=${flags}i
   [ -e "$1/full" ] && flags=${flags}f
+  [ -e "$1/tty" ] && flags=${flags}t
   [ -e "$1/status" ] && read -r e <"$1/status"
   printf 'P %s %s %s %s %s\n' "$1" "$p" "$s" "$flags" "$e"
 }

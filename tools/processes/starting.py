@@ -16,6 +16,7 @@ from tools.contained.hosts import allowing
 from tools.processes.arguments import EXIT, TOOL, patterns_of
 from tools.processes.records import started, table_of
 from tools.processes.table import ProcessTable, running_of
+from tools.terminals.arguments import SIZE
 
 _PROGRAM = Regex(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _BEFORE = frozenset({"exec", "sudo", "env", "cd", "time", "nice", "nohup"})
@@ -23,11 +24,11 @@ MOST = 20
 """Background processes that a principal may run if nothing else is configured."""
 
 
-async def start(args: Mapping[str, Any], ctx: ToolCallContext, judged: RunsCommand) -> ToolOutput:
+async def start(args: Mapping[str, Any], ctx: ToolCallContext, judged: RunsCommand) -> ToolResult | ToolOutput:
     """Start exactly the command that the gates judged. Raises ExecutionFailed."""
     if judged.outside or not judged.background:
         raise ExecutionFailed("the command was not run: outside the sandbox, commands run in the foreground only")
-    table = table_of(ctx)
+    table, size = table_of(ctx), SIZE if judged.terminal else None
     try:
         await _require_room(table, ctx)
         if args.get("cwd") and await table.environment.stat(judged.cwd) is None:
@@ -42,10 +43,15 @@ async def start(args: Mapping[str, Any], ctx: ToolCallContext, judged: RunsComma
                 reads=judged.open_input,
                 end=EXIT in (args.get("notify") or ()),
                 patterns=patterns_of(args),
+                size=size,
             )
             table.hold(name, entered.pop_all())
     except EnvironmentFailed as error:
         raise ExecutionFailed(str(error)) from error
+    if judged.terminal and not args.get("background"):
+        from tools.terminals.foreground import in_foreground
+
+        return await in_foreground(table, process, judged, args, ctx)
     data = {"process": name, await table.pid_key(): process.pid, "where": table.environment.identity}
     result = ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": f"started {name} in the background"})
     return ToolOutput(result, [started(process, judged.command, judged.cwd)])

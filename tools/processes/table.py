@@ -14,12 +14,14 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.effects import ShellState
 from toolcrib.contract.environment import Environment, ExecRequest, KeepsProcesses
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, InvalidArguments, NotFound
+from toolcrib.contract.terminal import TerminalSize
 from tools import alive
 from tools.environments.shell.driver import quote
 from tools.processes import ports, scripts
 from tools.processes.helper import Helper, HelperRefused
 from tools.processes.process import Process, Use, parse, use_in
 from tools.processes.watching import TableWatch, Tell
+from tools.terminals.terminals import Terminals
 
 LOG_BYTES = 64 << 20
 """Bytes of a process's log that are kept if nothing else is configured."""
@@ -83,6 +85,7 @@ class ProcessTable:
         self.session = scripts.folder_name(session)
         self._log_bytes = log_bytes
         self._helper = Helper(environment, f"enter {quote(self.session)}")
+        self.terminals = Terminals(environment, self._helper)
         self._folder, self._has_our_numbers = "", False
         self._state: tuple[ShellState | None, str] | None = None
         """The shell's state that was written last, and its file. The state is the same object while it is unchanged."""
@@ -105,21 +108,25 @@ class ProcessTable:
         reads: bool = False,
         end: bool = False,
         patterns: Sequence[str] = (),
+        size: TerminalSize | None = None,
     ) -> Process:
         """Start a process with the folder ``cwd`` and the variables, functions and aliases of the session's shell.
 
-        ``reads``: its input stays open. ``end`` and ``patterns``: report its end, and lines that match. Raises ExecutionFailed
-        if the name is taken or nothing could be started.
+        ``reads``: its input stays open. ``end`` and ``patterns``: report its end, and lines that match. ``size``: its terminal's.
+        Raises ExecutionFailed if the name is taken or nothing could be started.
         """
         folder = await self._entered()
-        state = await self._current_state(folder)
         locks = self._locks(name)
-        words = [name, str(self._log_bytes), "1" if reads else "0", state, f"{folder}/{name}", cwd, command, str(locks)]
         if patterns:
-            await self._search(":", patterns, 1)  # raises InvalidArguments
+            await self.search(":", patterns, 1)  # raises InvalidArguments
         try:
-            call = " ".join(["keep", *map(quote, words)])
-            said = await self._helper.run(f"start {quote(name)} {quote(call)}", "spare")
+            if size is not None:
+                said = await self.terminals.open(name, command, cwd, f"{folder}/{name}", locks, size)
+            else:
+                state = await self._current_state(folder)
+                words = [name, str(self._log_bytes), "1" if reads else "0", state, f"{folder}/{name}", cwd, command, str(locks)]
+                call = " ".join(["keep", *map(quote, words)])
+                said = (await self._helper.run(f"start {quote(name)} {quote(call)}", "spare")).decode()
             pid, start = map(int, said.split())  # "start" fails if it prints nothing
         except HelperRefused as error:
             raise ExecutionFailed(f"the process {name} was not started: {error}") from error
@@ -128,7 +135,7 @@ class ProcessTable:
         self._watch.add(name, end=end, patterns=patterns)
         if reads:
             self.inputs[name] = Input(await self.environment.shell_state())
-        process = Process(name, pid, start, runs=True, reads=reads, locks=locks)
+        process = Process(name, pid, start, runs=True, reads=reads, locks=locks, terminal=size is not None)
         self._known[name] = pid, start, locks
         return process
 
@@ -198,6 +205,7 @@ class ProcessTable:
 
     async def end(self, name: str) -> None:
         """End a process and its descendants: INT, TERM and KILL, as far as needed. Does nothing if none is left."""
+        await self.terminals.end(name)
         for number, seconds in _GRACE:
             give_up = time.monotonic() + seconds
             if not await self.signal(name, number):
@@ -222,6 +230,7 @@ class ProcessTable:
 
     async def remove(self, name: str) -> None:
         """Delete what is kept of a process that has ended."""
+        self.terminals.forget(name)
         await self._helper.run(f"shut {quote(name)}; forget {quote(name)}")
         self._watch.forget(name)
         self._take_names({one for one in self.names if one != name})
@@ -233,7 +242,7 @@ class ProcessTable:
 
     async def look(self, *names: str) -> Mapping[str, Process]:
         """Return the session's processes by name, or only those of these names."""
-        found = parse(await self._helper.run(" ".join(["look", *map(quote, names)])))
+        found = self.terminals.with_facts(parse(await self._helper.run(" ".join(["look", *map(quote, names)]))))
         self._parts |= {name: one.parts for name, one in found.items()}
         await self._looked(found, names)
         return found
@@ -243,6 +252,9 @@ class ProcessTable:
         self._take_names(running if not names else {*self.names}.difference(names) | running)
         self._release_ended()
         await self._keep(await self._entered() if self.names else "")
+        for one in found.values():
+            if one.terminal and one.runs and one.name not in self.terminals:  # the toolcrib that had the terminal was killed
+                await self.end(one.name)
 
     async def _news(self, name: str) -> Process | None:
         """Return a process, and read what it printed after ``read_to`` in the same step; None if that is not in the newest file
@@ -291,9 +303,10 @@ class ProcessTable:
         Raises InvalidArguments for an invalid pattern, or if the search takes too long.
         """
         script = _piece_script(process, begin, process.printed if end is None else end)
-        return await self._search(script or ":", patterns, most)
+        return await self.search(script or ":", patterns, most)
 
-    async def _search(self, script: str, patterns: Sequence[str], most: int) -> Sequence[str]:
+    async def search(self, script: str, patterns: Sequence[str], most: int) -> Sequence[str]:
+        """Return lines that a script prints and that match; see ``grep``."""
         given = " ".join(f"-e {quote(pattern)}" for pattern in patterns)
         # Not searched in this process, where a hostile pattern would stop all other work.
         try:
@@ -348,8 +361,9 @@ class ProcessTable:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def release(self) -> None:
-        """End the helper. The processes continue, also after the end of this process, and their logs stay."""
+        """End the helper and the terminals. Other processes continue, also after the end of this one, and their logs stay."""
         self._watch.close()
+        await self.terminals.close()
         if self._helper.has_run:
             await self._keep(await self._entered())
         await self._helper.close()
@@ -358,6 +372,7 @@ class ProcessTable:
         """End all processes of the session and delete their folder."""
         self._watch.close()
         try:
+            await self.terminals.close()
             if self._helper.has_run:
                 for name in list((await self.look()).keys()):
                     with contextlib.suppress(ExecutionFailed):

@@ -1,0 +1,99 @@
+"""Judge keys that are pressed in a terminal, in addition to the lines that they type (see inputs)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.effects import WritesInput
+from tools.judge.effects import effect_of
+from tools.judge.findings import Finding, visible
+from tools.judge.key_programs import (
+    CHOOSES_PAGER,
+    ESCAPES,
+    MENUS,
+    PAGER_VARIABLES,
+    PAGERS,
+    USUAL_PAGERS,
+    is_harmless,
+    recalls,
+)
+from tools.judge.meaning.act import Act
+from tools.judge.passive import reads_only
+from tools.judge.rules import family
+from tools.judge.rules.inputs import open_input_findings
+from tools.judge.rules.opaque import INPUT
+from tools.judge.table import ActView
+
+KEYS = "process.keys"
+"""Key of findings about keys that make a program run something that is not known."""
+_SHELLS = frozenset({"sh", "bash", "dash"})
+
+
+def runs_keys(acts: Sequence[Act]) -> bool:
+    """Return whether one of the programs runs what is typed, also if its input is not the terminal: it can open that."""
+    return any(next(open_input_findings(ActView(act), family(act.name)), None) is not None for act in acts if act.argv)
+
+
+def examine_keys(effect: WritesInput, start: Sequence[Act], typed: Sequence[Act], *, runs: bool) -> list[Finding]:
+    """Return the findings of the keys themselves. ``start`` are the acts of the terminal's command with unknown input, ``typed``
+    with everything that was typed. ``runs``: one of them runs what it reads.
+    """
+    if runs:
+        why = "" if effect.certain else "edits or recalls text, so that it is unknown what the program runs"
+        if not why and any(code.language == "shell" for act in start for code in act.code):
+            why = recalls(effect.text, [act.name for act in typed])
+        return [_finding(effect, start[:1], why)] if why else []
+    if runs_keys(start):
+        return [_finding(effect, start[:1], "runs what is typed")]
+    unsure = [act for act in start if not is_plain(act, effect)]
+    if unsure:  # these may have changed the environment of a pager
+        unsure += [act for act in start if act.name in PAGERS]
+    for act in unsure:
+        name = act.name.rpartition("/")[2]
+        if name in ESCAPES and is_harmless(name, [one.text for one in act.argv[1:]], effect.keys):
+            continue
+        if name in PAGERS or name in ESCAPES:
+            why = f"{visible(act.name, 60)} may start programs, end processes or write files by a few keys"
+            return [_finding(effect, [act], why)]
+    return []
+
+
+def unknown_readers(effect: WritesInput, start: Sequence[Act]) -> list[Act]:
+    """Return the programs that may do more with keys than read them."""
+    found = []
+    for act in start:
+        harmless = is_harmless(act.name, [one.text for one in act.argv[1:]], effect.keys) and not act.wrappers and not act.place
+        if not harmless and not is_plain(act, effect):
+            found.append(act)
+    return found
+
+
+def is_plain(act: Act, effect: WritesInput) -> bool:
+    """Return whether a program in a terminal does nothing but read, show and choose, whatever is pressed."""
+    if tuple(act.wrappers) == ("watch",):
+        act = replace(act, wrappers=())
+    if act.name == "cd":
+        return True
+    if act.name in MENUS or act.name in PAGERS:
+        words = [one.text for one in act.argv[1:]]
+        known = not act.wrappers and not act.place and all(one.known for one in act.argv)
+        chooses = any(word.startswith(CHOOSES_PAGER) for word in words)
+        return known and not chooses and (act.name in MENUS or _has_usual_pager(act, effect))
+    if act.name in _SHELLS and [one.text for one in act.argv[1:2]] == ["-c"]:
+        return True  # the programs that it runs are acts of their own
+    return reads_only(act) and (act.name not in ESCAPES or _has_usual_pager(act, effect))
+
+
+def _has_usual_pager(act: Act, effect: WritesInput) -> bool:
+    kept = {} if effect.shell is None else effect.shell.variables
+    return not act.environment.keys() & {*PAGER_VARIABLES} and all(
+        kept.get(name, "") in USUAL_PAGERS for name in PAGER_VARIABLES[:3]
+    )
+
+
+def _finding(effect: WritesInput, acts: Sequence[Act], why: str) -> Finding:
+    place, wrappers = (acts[0].place, acts[0].wrappers) if acts else ("", ())
+    return Finding(
+        KEYS, "ask-once", why, visible(" ".join(effect.keys)), cwd=effect.cwd, effect=effect_of(INPUT, place, wrappers)
+    )

@@ -1,0 +1,54 @@
+"""``terminal`` with a PTY in the foreground: run a command until it ends or waits for keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, cast
+
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import RunsCommand
+from toolcrib.contract.errors import ExecutionFailed
+from toolcrib.contract.types import ToolOutput, ToolResult, ToolStatus
+from tools.processes.arguments import TOOL
+from tools.processes.process import Process
+from tools.processes.records import started
+from tools.processes.table import ProcessTable
+from tools.processes.waiting import Until
+from tools.terminals.actions import STAYS, shown, terminal_of, wait_for
+
+_STAYS = {
+    "prompt": "it waits at a prompt",
+    "quiet": f"it printed nothing for {STAYS:g} s",
+    "timeout": "the time limit was reached",
+    "interrupted": "the call was interrupted",
+}
+
+
+async def in_foreground(
+    table: ProcessTable, process: Process, judged: RunsCommand, args: Mapping[str, Any], ctx: ToolCallContext
+) -> ToolResult | ToolOutput:
+    """Wait until a command in a terminal ends, or waits. If it still runs, it stays as a background process; otherwise nothing
+    of it is kept.
+    """
+    name = process.name
+    terminal = terminal_of(table, name)
+    timeout = float(args.get("timeout") or cast(float, ctx.settings.get("terminal.timeout", 120)))
+    try:
+        came, process = await wait_for(table, name, Until(None, None, STAYS, timeout), lambda: ctx.cancelled, prompt=True)
+    except asyncio.CancelledError:
+        await table.end(name)
+        await table.remove(name)
+        raise
+    data = {**shown(terminal, whole=True), "where": table.environment.identity}
+    if came == "exit":
+        data["exit_code"] = process.exit_code
+        await table.remove(name)
+        if process.exit_code is None:
+            raise ExecutionFailed("the environment was lost while the command ran; it may have run to its end")
+        person = f"{data['screen']}\n[exit code {process.exit_code}]"
+        return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": person})
+    data |= {TOOL: name, "state": "running", "note": f"{_STAYS[came]}: it stays in the background; see the tool process"}
+    person = f"{data['screen']}\n[{name} stays in the background: {_STAYS[came]}]"
+    result = ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": person})
+    return ToolOutput(result, [started(process, judged.command, judged.cwd)])

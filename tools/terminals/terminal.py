@@ -1,0 +1,181 @@
+"""One terminal: a program in a PTY, the screen that it draws, and the reader that drains it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Awaitable, Callable
+
+from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.terminal import TerminalProcess, TerminalSize
+from tools.screen.terminal import CURSOR_MARK, TerminalScreen
+from tools.terminals.reader import run_beside
+from tools.terminals.typed import TypedLine, Typing
+
+_HISTORY = 2_000
+_MOST_OWED = 1 << 14
+"""Bytes of answers to a program's questions that wait for it to read them. Later answers are dropped."""
+_TYPES = 10.0
+"""Seconds that a program may take to read what is typed."""
+_PROMPTS = {0.3: ("$", "#", ">", "%", "\u276f", "\u279c", "\u00bb"), 1.0: (":", "?", "]")}
+"""Ends of prompts, by the seconds without output after which they count: other text ends with a colon, too."""
+MOST_LINES = 200
+"""Lines above the screen that one look returns at most."""
+
+
+class ScreenLook(NamedTuple):
+    """The screen as a model reads it. ``text`` is the whole screen, or only the changed rows, each after its number.
+
+    ``above``: lines that left the screen at its top since the last look. ``omitted``: how many such lines are left out.
+    """
+
+    text: str
+    is_whole: bool
+    above: str
+    omitted: int
+
+
+class SessionTerminal:
+    """A program in a terminal. Safe to use from any thread and event loop.
+
+    ``on_end`` is called with the exit code, in the readers' thread. ``typed`` is what the model typed.
+    """
+
+    def __init__(self, process: TerminalProcess, size: TerminalSize, on_end: Callable[[int | None], Awaitable[None]]) -> None:
+        self._process, self._on_end = process, on_end
+        self._lock = threading.Lock()
+        self._owed = bytearray()
+        self._screen = TerminalScreen(size.columns, size.rows, history=_HISTORY, answer=self._owe)
+        self._mark = self._screen.mark()
+        self._is_seen = False
+        self.typed = TypedLine()
+        self.device = ""
+        """Its path in the environment."""
+        self.printed = 0
+        self.changed = time.monotonic()
+        """When it last printed something."""
+        self.code: int | None = None
+        self.ended_at: float | None = None
+        self._paying: asyncio.Task[None] | None = None
+        run_beside(self._drain())
+
+    @property
+    def runs(self) -> bool:
+        """False once the program has ended and all that it printed is on the screen."""
+        return self.ended_at is None
+
+    # -- reading it --------------------------------------------------------------------------------------------------
+
+    async def _drain(self) -> None:
+        code = None
+        try:
+            while (chunk := await self._process.read()) is not None:
+                with self._lock:
+                    self._screen.feed(chunk[1])
+                    self.printed += len(chunk[1])
+                    self.changed = time.monotonic()
+                if self._owed and self._paying is None:
+                    self._paying = asyncio.create_task(self._pay())
+            code = await self._process.wait()
+            await self._process.kill()  # with what it left in the terminal
+        except (OSError, EnvironmentFailed):  # the environment is lost
+            code = None
+        finally:
+            self.code, self.ended_at = code, time.time()
+            if self._paying is not None:
+                self._paying.cancel()
+        with contextlib.suppress(EnvironmentFailed):
+            await self._on_end(code)
+
+    def _owe(self, answer: bytes) -> None:
+        if len(self._owed) < _MOST_OWED:
+            self._owed += answer
+
+    async def _pay(self) -> None:
+        """Send the answers, beside the reader: a program that prints before it reads must not stop both."""
+        try:
+            while self._owed:
+                with self._lock:
+                    answers, self._owed = bytes(self._owed), bytearray()
+                await self._process.write(answers)
+        except (OSError, EnvironmentFailed):
+            return
+        finally:
+            self._paying = None
+
+    # -- looking at it -----------------------------------------------------------------------------------------------
+
+    def screen(self) -> str:
+        """Return the screen as text, with the cursor marked."""
+        with self._lock:
+            return self._screen.text()
+
+    def text(self) -> str:
+        """Return the lines above the screen, and the screen."""
+        with self._lock:
+            return "\n".join([*self._screen.history, self._screen.text("")]).strip("\n")
+
+    def look(self, *, whole: bool) -> ScreenLook:
+        """Return the whole screen, or what changed since the last look."""
+        with self._lock:
+            screen = self._screen
+            changes, rows = screen.changes(self._mark), screen.text().split("\n")
+            whole = whole or not self._is_seen or len(changes.rows) * 2 > len(rows)
+            self._mark, self._is_seen = screen.mark(), True
+            cursor = screen.cursor
+        above = changes.scrolled[-MOST_LINES:]
+        omitted = changes.lost + len(changes.scrolled) - len(above)
+        if whole:
+            return ScreenLook("\n".join(rows), True, "\n".join(above), omitted)
+        shown = sorted({*changes.rows, *([cursor.row] if cursor.visible else [])})
+        text = "\n".join(f"{at + 1}: {rows[at] if at < len(rows) else ''}" for at in shown)
+        return ScreenLook(text, False, "\n".join(above), omitted)
+
+    def news(self) -> str:
+        """Return the screen and the lines that left it since the last look, without counting as one."""
+        with self._lock:
+            return "\n".join([*self._screen.changes(self._mark).scrolled, self._screen.text("")])
+
+    @property
+    def quiet(self) -> float:
+        """Seconds without output."""
+        return time.monotonic() - self.changed
+
+    def row(self) -> str:
+        """Return the text of the cursor's row before the cursor."""
+        with self._lock:
+            row = self._screen.text().split("\n")[self._screen.cursor.row :]
+        return row[0].partition(CURSOR_MARK)[0] if row and CURSOR_MARK in row[0] else ""
+
+    def prompts(self) -> bool:
+        """Return whether it seems to wait at a prompt: it is quiet, and the text before the cursor ends as a prompt does."""
+        row, quiet = self.row().rstrip(), self.quiet
+        return any(quiet >= seconds and row.endswith(ends) for seconds, ends in _PROMPTS.items())
+
+    # -- using it ----------------------------------------------------------------------------------------------------
+
+    async def press(self, typing: Typing) -> None:
+        """Press keys. Raises ExecutionFailed if the program has ended or does not read."""
+        with self._lock:
+            data = typing.data(application_cursor=self._screen.modes.application_cursor)
+        self.typed = typing.after  # also if it fails, because a part may have been read
+        try:
+            async with asyncio.timeout(_TYPES):
+                await self._process.write(data)
+        except TimeoutError:
+            raise ExecutionFailed("the program does not read its input: part of the keys may still reach it") from None
+        except BrokenPipeError:
+            raise ExecutionFailed("nothing was typed: the program has ended") from None
+
+    async def resize(self, size: TerminalSize) -> None:
+        """Change the size of the terminal and its screen."""
+        with self._lock:
+            self._screen.resize(size.columns, size.rows)
+        await self._process.resize(size)
+
+    async def end(self) -> None:
+        """End the program and all that it left in the terminal."""
+        await self._process.kill()
