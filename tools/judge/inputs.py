@@ -60,7 +60,7 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     found += [one for one in start.findings if one.key.startswith(_UNCLEAR) and one.key not in _RUNS]
     if effect.before is None:
         found += [replace(one, why=f"{one.why}, and earlier input is unknown") for one in runs]
-    pressed = examine_keys(effect, start.acts, whole.acts, runs=bool(runs)) if effect.keys else []
+    pressed = examine_keys(effect, start.acts, whole.acts, runs) if effect.keys else []
     found += pressed
     found += _passwords([*start.acts, *whole.acts], text) or ([] if runs or pressed else _unless_plain(effect, start.acts))
     return replace(whole, findings=list(dict.fromkeys(found)))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.effects import WritesInput
-from tools.judge.effects import effect_of
+from tools.judge.effects import Effect, effect_of, farther
 from tools.judge.findings import Finding, visible
 from tools.judge.key_programs import (
     CHOOSES_PAGER,
@@ -30,22 +31,28 @@ KEYS = "process.keys"
 _SHELLS = frozenset({"sh", "bash", "dash"})
 
 
-def runs_keys(acts: Sequence[Act]) -> bool:
-    """Return whether one of the programs runs what is typed, also if its input is not the terminal: it can open that."""
-    return any(next(open_input_findings(ActView(act), family(act.name)), None) is not None for act in acts if act.argv)
+def _runs_keys(acts: Sequence[Act]) -> list[Effect]:
+    """Return how far the programs reach that run what is typed, also if their input is not the terminal: they can open that."""
+    return [
+        effect_of(key, act.place, act.wrappers)
+        for act in acts
+        if act.argv
+        for key, _ in open_input_findings(ActView(act), family(act.name))
+    ]
 
 
-def examine_keys(effect: WritesInput, start: Sequence[Act], typed: Sequence[Act], *, runs: bool) -> list[Finding]:
+def examine_keys(effect: WritesInput, start: Sequence[Act], typed: Sequence[Act], runs: Sequence[Finding]) -> list[Finding]:
     """Return the findings of the keys themselves. ``start`` are the acts of the terminal's command with unknown input, ``typed``
-    with everything that was typed. ``runs``: one of them runs what it reads.
+    with everything that was typed. ``runs`` are findings of programs that run what they read.
     """
+    reach = [one.effect for one in runs] or _runs_keys(start)
     if runs:
         why = "" if effect.certain else "edits or recalls text, so that it is unknown what the program runs"
         if not why and any(code.language == "shell" for act in start for code in act.code):
             why = recalls(effect.text, [act.name for act in typed])
-        return [_finding(effect, start[:1], why)] if why else []
-    if runs_keys(start):
-        return [_finding(effect, start[:1], "runs what is typed")]
+        return [_finding(effect, reach, why)] if why else []
+    if reach:
+        return [_finding(effect, reach, "runs what is typed")]
     unsure = [act for act in start if not is_plain(act, effect)]
     if unsure:  # these may have changed the environment of a pager
         unsure += [act for act in start if act.name in PAGERS]
@@ -55,7 +62,7 @@ def examine_keys(effect: WritesInput, start: Sequence[Act], typed: Sequence[Act]
             continue
         if name in PAGERS or name in ESCAPES:
             why = f"{visible(act.name, 60)} may start programs, end processes or write files by a few keys"
-            return [_finding(effect, [act], why)]
+            return [_finding(effect, [effect_of(INPUT, act.place, act.wrappers)], why)]
     return []
 
 
@@ -92,8 +99,6 @@ def _has_usual_pager(act: Act, effect: WritesInput) -> bool:
     )
 
 
-def _finding(effect: WritesInput, acts: Sequence[Act], why: str) -> Finding:
-    place, wrappers = (acts[0].place, acts[0].wrappers) if acts else ("", ())
-    return Finding(
-        KEYS, "ask-once", why, visible(" ".join(effect.keys)), cwd=effect.cwd, effect=effect_of(INPUT, place, wrappers)
-    )
+def _finding(effect: WritesInput, reach: Sequence[Effect], why: str) -> Finding:
+    farthest = functools.reduce(farther, reach)
+    return Finding(KEYS, "ask-once", why, visible(" ".join(effect.keys)), cwd=effect.cwd, effect=farthest)

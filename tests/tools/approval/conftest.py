@@ -22,6 +22,7 @@ from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
 from tools.judge.setting import Setting
 from tools.registry import registry as known
+from tools.terminals.typed import TypedLine, keys_of, lines_of, typing
 
 HOME = "/home/dev"
 PROJECT = f"{HOME}/project"
@@ -123,17 +124,40 @@ class Bench(Floor):
         self.command, self.name = "", "job"
         self.before: str | None = ""
         self.text = ""
+        self.typed, self.typing = TypedLine(), typing(TypedLine(), ())
         put = self.dispatcher.registry.register
         shown = {"description": "x", "parameters": {"type": "object"}}
         put("start", "x", shown, lambda args: "{}", kind="execute", effects=self._starts)
         put("feed", "x", shown, lambda args: "{}", kind="execute", effects=self._feeds)
+        put("press", "x", shown, lambda args: "{}", kind="execute", effects=self._presses)
         put("look", "x", shown, lambda args: "{}", kind="execute", effects=lambda args, ctx: [UsesProcess("job", args["does"])])
 
     def _starts(self, args: Any, ctx: Any) -> list[Any]:
-        return [RunsCommand(args["command"], PROJECT, background=True, open_input=args["open"])]
+        pty = args.get("pty", False)
+        return [RunsCommand(args["command"], PROJECT, background=True, open_input=args["open"], terminal=pty)]
 
     def _feeds(self, args: Any, ctx: Any) -> list[Any]:
         return [WritesInput(self.name, args["text"], self.command, PROJECT, before=self.before)]
+
+    def _presses(self, args: Any, ctx: Any) -> list[Any]:
+        typed = self.typing
+        if typed.only_ends:
+            return [UsesProcess(self.name, "interrupts it")]
+        before, keys = self.typed.written, typed.keys
+        return [WritesInput(self.name, typed.text, self.command, PROJECT, None, before, keys, typed.certain)]
+
+    def open(self, command: str) -> str | set[str]:
+        """Start a program in a terminal."""
+        self.command, self.typed = command, TypedLine()
+        return self.call("start", {"command": command, "open": True, "pty": True})
+
+    def press(self, keys: tuple[str, ...]) -> str | set[str]:
+        """Press keys in the terminal."""
+        self.typing = typing(self.typed, keys)
+        found = self.call("press", {"keys": list(keys)})
+        if found == "ran":
+            self.typed = self.typing.after
+        return found
 
     def start(self, command: str, *, opened: bool = False) -> str | set[str]:
         self.command, self.before = command, ""
@@ -152,17 +176,30 @@ class Bench(Floor):
         ran = self.answer().result.is_success
         if self.last.call.name == "feed":
             self._wrote()
+        if self.last.call.name == "press":
+            self.typed = self.typing.after
         return ran
 
     def _wrote(self) -> None:
         self.before = None if self.before is None else self.before + self.text
 
     def step(self, step: str) -> str | set[str]:
-        """Do one step of a row: ``OPEN command``, ``BACK command``, ``DO command``, ``PUT path``, or a line of input."""
+        """Do one step of a row: ``OPEN command``, ``BACK command``, ``DO command``, ``PUT path``, or a line of input.
+
+        In a terminal: ``TERM command``, ``KEYS names``, ``TYPE text`` without Enter, ``LINE text`` with Enter.
+        """
         kind, _, rest = step.partition(" ")
         match kind:
             case "OPEN" | "BACK":
                 return self.start(rest, opened=kind == "OPEN")
+            case "TERM":
+                return self.open(rest)
+            case "KEYS":
+                return self.press(keys_of(rest.split()))
+            case "TYPE":
+                return self.press(keys_of([f"text:{rest}"]))
+            case "LINE":
+                return self.press(lines_of(rest))
             case "DO":
                 return self.do(rest)
             case "PUT":
