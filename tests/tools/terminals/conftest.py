@@ -24,10 +24,13 @@ class AllowingGate:
 
     def __init__(self) -> None:
         self.effects: list[Any] = []
+        self.before: Callable[[], object] = lambda: None
 
     @hookimpl
     def tool_gate(self, call: ToolCall, ctx: Any) -> None:
         self.effects = list(ctx.effects)
+        before, self.before = self.before, lambda: None
+        before()
 
 
 class Desk:
@@ -60,25 +63,35 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    folder = str(tmp_path.resolve())
-    scope = CallScope(
-        identity=RunIdentity(f"s-{secrets.token_hex(6)}", user=secrets.token_hex(6)),
-        open_environment=lambda: open_environment("local", cwd=folder),
-    )
-    yield Desk(scope)
-    asyncio.run(scope.close())
+def told() -> list[Any]:
+    """Events that were reported to the session."""
+    return []
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], None]:
-    """Return a function that waits until a condition is true, and fails after a generous time."""
-    import time
+def desks(tmp_path: Path, told: list[Any]) -> Iterator[Callable[..., Desk]]:
+    """Return a function that opens a session on this machine."""
+    folder, made = str(tmp_path.resolve()), list[CallScope]()
 
-    def eventually(condition: Callable[[], object]) -> None:
-        give_up = time.monotonic() + 60
-        while not condition():
-            assert time.monotonic() < give_up, "it did not come true"
-            time.sleep(0.02)
+    async def tell(events: Any, left_out: int) -> None:
+        told.extend(events)
 
-    return eventually
+    def desks(session: str = "", **settings: Any) -> Desk:
+        identity = RunIdentity(session or f"s-{secrets.token_hex(6)}", user=secrets.token_hex(6))
+        scope = CallScope(
+            identity=identity,
+            open_environment=lambda: open_environment("local", cwd=folder),
+            tell_processes=tell,
+            settings=settings,
+        )
+        made.append(scope)
+        return Desk(scope)
+
+    yield desks
+    for scope in made:
+        asyncio.run(scope.close())
+
+
+@pytest.fixture
+def desk(desks: Callable[..., Desk]) -> Desk:
+    return desks()

@@ -1,0 +1,280 @@
+"""Terminals as a model uses them: started, read, typed into and ended, on this machine (003-30)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tools.terminals.conftest import Desk
+from toolcrib import RunsCommand, UsesProcess, WritesInput
+
+# -- starting --------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_that_ends_is_not_kept(desk: Desk) -> None:
+    """003-30"""
+    done = desk.terminal("tty; stty size; seq 40; exit 3")
+    assert done["exit_code"] == 3
+    assert done["screen"].endswith("39\n40\n‸")
+    assert done["scrolled"].startswith("/dev/pts/")
+    assert "30 100\n1\n2\n" in done["scrolled"]
+    assert "process" not in done
+    assert desk.call("process", action="list")["processes"] == []
+
+
+def test_it_is_judged_as_a_program_with_open_input(desk: Desk, tmp_path: Path) -> None:
+    desk.terminal("true")
+    (effect,) = desk.gate.effects
+    assert effect == RunsCommand("true", str(tmp_path.resolve()), effect.shell, background=True, open_input=True, terminal=True)
+
+
+def test_it_has_the_state_of_the_shell(desk: Desk) -> None:
+    desk.call("terminal", command="kept=5; hello() { echo \"hello $kept\"; }; set -f; alias there='echo an alias'; mkdir a; cd a")
+    assert desk.terminal("hello; there; echo *; pwd")["screen"].split("\n")[:3] == ["hello 5", "an alias", "*"]
+    assert desk.terminal("pwd")["screen"].startswith(str(desk.scope.processes.environment.cwd))
+    assert "bash: " in desk.terminal("if")["screen"]
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("printf 'prompt> '; sleep 100", "it waits at a prompt"),
+        ("printf 'Continue? '; sleep 100", "it waits at a prompt"),
+        ("echo busy; sleep 100", "it printed nothing for 2 s"),
+    ],
+)
+def test_a_command_that_waits_stays_in_the_background(desk: Desk, command: str, why: str) -> None:
+    """003-30"""
+    data = desk.terminal(command, name="job")
+    assert (data["process"], data["state"]) == ("job", "running")
+    assert data["note"] == f"{why}: it stays in the background; see the tool process"
+    assert desk.scope.state["processes"]["job"]["command"] == command
+    assert desk.process("signal", "job", signal="KILL")["signalled"]
+    assert desk.process("wait", "job")["exit_code"] == 137
+
+
+def test_a_command_that_prints_on_stays_at_its_time_limit(desk: Desk) -> None:
+    data = desk.terminal("while :; do echo tick; sleep 0.1; done", timeout=1)
+    assert data["note"].startswith("the time limit was reached")
+    assert desk.process("poll", data["process"])["state"] == "running"
+
+
+ARGUMENTS = [
+    ({"notify": ["done"], "background": True}, "notify: a terminal only reports exit"),
+    ({"notify": ["exit"]}, "notify: only for a background process"),
+    ({"background": True, "timeout": 5}, "timeout: a background process has none"),
+    ({"name": "a/b"}, "name: up to 40 letters"),
+    ({"cwd": "/gone"}, "there is no folder /gone"),
+]
+
+
+@pytest.mark.parametrize(("given", "why"), ARGUMENTS)
+def test_arguments_that_do_not_fit_are_named(desk: Desk, given: dict[str, Any], why: str) -> None:
+    assert why in desk.terminal("true", **given)
+
+
+def test_a_taken_name_and_a_full_quota_are_refused(desks: Callable[..., Desk]) -> None:
+    desk = desks(**{"terminal.processes": 2})
+    desk.terminal("sleep 100", background=True, name="one")
+    assert "one was not started: the name is taken" in desk.terminal("true", background=True, name="one")
+    desk.call("terminal", command="sleep 100", background=True)
+    assert "2 background processes run already (terminal.processes)" in desk.terminal("true")
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_changed_is_shown(desk: Desk) -> None:
+    """003-30"""
+    desk.terminal("for n in 1 2 3 4 5 6; do echo row $n; done; exec cat", background=True, name="job")
+    assert desk.sees("job", "row 6") == "row 1\nrow 2\nrow 3\nrow 4\nrow 5\nrow 6\n‸"
+    assert desk.process("poll", "job")["changed"] == "7: ‸"
+    typed = desk.process("write", "job", text="hello")
+    assert typed["changed"] == "7: hello\n8: hello\n9: ‸"
+    assert "scrolled" not in typed
+    later = desk.process("write", "job", text="\n".join(map(str, range(40))))
+    assert later["scrolled"].startswith("0\n")
+    log = desk.process("log", "job", lines=500)["output"]
+    assert log.startswith("row 1\nrow 2\n")
+    assert log.endswith("\n39")
+
+
+def test_it_is_waited_for(desk: Desk) -> None:
+    asks = "sleep 0.3; echo ready; read -r x; echo \"<$x>\"; printf 'go> '; read -r x; sleep 100"
+    desk.terminal(asks, background=True, name="j")
+    assert desk.process("wait", "j", pattern="^rea")["came"] == "pattern"
+    desk.keys("j", "abc", "Enter")
+    assert desk.process("wait", "j", prompt=True)["came"] == "prompt"
+    assert desk.process("wait", "j", quiet=0.2)["came"] == "quiet"
+    assert desk.process("wait", "j", pattern="never", timeout=0.3)["came"] == "timeout"
+    assert "can't be searched for" in desk.process("wait", "j", pattern="(", timeout=1)
+    desk.keys("j", "C-c")
+    assert desk.process("wait", "j")["came"] == "exit"
+
+
+def test_a_program_learns_its_new_size(desk: Desk) -> None:
+    """003-30"""
+    desk.terminal("trap 'stty size' WINCH; while :; do sleep 0.02; done", background=True, name="job")
+    desk.process("wait", "job", quiet=0.3)
+    shown = desk.process("resize", "job", columns=40, rows=12)
+    assert "12 40" in shown["screen"]
+
+
+def test_questions_of_a_program_are_answered(desk: Desk) -> None:
+    ask = "stty -icanon -echo; printf '\\e[6n'; IFS= read -rsd R answer; printf '%q\\n' \"$answer\""
+    assert r"$'\E[1;1'" in desk.terminal(ask)["screen"]
+
+
+def test_a_program_that_asks_and_never_reads_is_drained(desk: Desk) -> None:
+    desk.terminal("while :; do printf '\\e[6n%0.s' {1..1000}; done", background=True, name="job")
+    desk.process("wait", "job", quiet=0.1, timeout=2)
+    first = desk.process("poll", "job")["printed"]
+    desk.process("wait", "job", pattern="never", timeout=0.3)
+    assert desk.process("poll", "job")["printed"] > first
+    desk.keys("job", "C-c")
+    assert desk.process("wait", "job")["came"] == "exit"
+
+
+def test_a_key_is_answered_in_a_flood(desk: Desk) -> None:
+    """003-30"""
+    desk.terminal("yes; echo over", background=True, name="flood")
+    desk.process("wait", "flood", pattern="y")
+    desk.keys("flood", "C-c")
+    assert desk.process("wait", "flood")["came"] == "exit"
+    assert desk.process("screen", "flood")["screen"].count("y\n") > 20
+
+
+# -- typing ----------------------------------------------------------------------------------------------------------
+
+
+def test_lines_are_judged_with_what_was_typed_before(desk: Desk, tmp_path: Path) -> None:
+    desk.terminal("cat", background=True, name="job")
+    cwd, shell = str(tmp_path.resolve()), desk.gate.effects[0].shell
+    typed = []
+    for keys in (["one", "Enter"], ["tw"], ["o", "Enter"], ["Up"], ["Enter"], ["last", "Enter"]):
+        desk.keys("job", *keys)
+        typed.append(desk.gate.effects[0])
+    assert [(one.text, one.before, one.certain) for one in typed] == [
+        ("one\n", "", True),
+        ("tw\n", "one\n", True),
+        ("two\n", "one\n", True),
+        ("", "one\ntwo\n", False),
+        ("\n", "one\ntwo\n", False),
+        ("last\n", None, True),
+    ]
+    assert typed[0] == WritesInput("job", "one\n", "cat", cwd, shell, "", ("text:one", "Enter"))
+
+
+def test_keys_that_only_end_a_program_type_nothing(desk: Desk) -> None:
+    desk.terminal("cat; cat", background=True, name="job")
+    desk.keys("job", "C-d")
+    assert desk.gate.effects == [UsesProcess("job", "closes its input")]
+    desk.process("close_input", "job")
+    assert desk.process("wait", "job")["exit_code"] == 0
+    desk.terminal("cat", background=True, name="other")
+    desk.keys("other", "C-c")
+    assert desk.gate.effects == [UsesProcess("other", "interrupts it")]
+
+
+def test_text_before_an_end_of_input_is_judged(desk: Desk) -> None:
+    desk.terminal("cat", background=True, name="job")
+    desk.keys("job", "abc")
+    desk.process("close_input", "job")
+    assert isinstance(desk.gate.effects[0], WritesInput)
+
+
+def test_keys_that_another_call_overtook_are_not_pressed(desk: Desk) -> None:
+    desk.terminal("cat", background=True, name="job")
+    desk.gate.before = lambda: desk.keys("job", "first", "Enter")
+    assert "another call typed something; call again" in desk.keys("job", "second", "Enter")
+    desk.gate.before = lambda: desk.keys("job", "rest")
+    assert "another call typed something; call again" in desk.keys("job", "C-d")
+    assert desk.process("screen", "job")["screen"] == "first\nfirst\nrest‸"
+
+
+def test_a_password_prompt_that_appears_while_a_user_is_asked_gets_nothing(desk: Desk) -> None:
+    """003-30"""
+    desk.terminal('read -r x; read -rs y; echo "<$y>"', background=True, name="job")
+    desk.gate.before = lambda: desk.keys("job", "go", "Enter")
+    assert "job asks for a password" in desk.keys("job", "hunter2", "Enter")
+    desk.keys("job", "C-c")
+    assert "hunter2" not in desk.process("log", "job")["output"]
+
+
+PROMPTS = ["Password: ", "ann's password for host: ", "Enter passphrase for key '/k': ", "PIN: ", "API key: ***"]
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_a_prompt_that_names_a_password_counts_though_it_echoes(desk: Desk, prompt: str) -> None:
+    """003-30: such as one of another machine, whose echo is unknown here."""
+    desk.terminal(f'stty -icanon; printf %s "{prompt}"; cat', background=True, name="job")
+    desk.process("wait", "job", pattern=prompt.rstrip(" *"))
+    assert "job asks for a password" in desk.keys("job", "hunter2", "Enter")
+    desk.keys("job", "C-c")
+
+
+REFUSED = [
+    (("C-foo",), "No key is named 'C-foo'"),
+    (("Ctrl-C",), "To type it as text: text:Ctrl-C"),
+    (("a\x1b",), "contains the control character"),
+]
+
+
+@pytest.mark.parametrize(("keys", "why"), REFUSED)
+def test_an_unknown_key_presses_nothing(desk: Desk, keys: tuple[str, ...], why: str) -> None:
+    desk.terminal("cat", background=True, name="job")
+    assert why in desk.keys("job", *keys)
+    assert desk.process("screen", "job")["screen"] == "‸"
+
+
+def test_a_process_without_a_terminal_has_no_keys(desk: Desk) -> None:
+    desk.call("terminal", command="cat", background=True, input=True, name="job")
+    assert "job has no terminal: start it with pty: true" in desk.keys("job", "Up")
+    assert "job has no terminal" in desk.process("screen", "job")
+    assert "only a terminal has prompts" in desk.process("wait", "job", prompt=True)
+
+
+def test_another_session_has_no_terminal_of_that_name(desks: Callable[..., Desk]) -> None:
+    one, other = desks(), desks()
+    one.terminal("cat", background=True, name="job")
+    other.terminal("cat", background=True, name="mine")
+    for found in (other.keys("job", "a"), other.process("screen", "job"), other.process("write", "job", text="a")):
+        assert "job has no terminal" in found or "there is no background process 'job'" in found
+    assert one.process("screen", "job")["screen"] == "‸"
+
+
+# -- the end ---------------------------------------------------------------------------------------------------------
+
+
+def test_its_end_is_reported(desk: Desk, told: list[Any]) -> None:
+    """003-30"""
+    desk.terminal("sleep 0.2; exit 7", background=True, name="job", notify=["exit"])
+    give_up = time.monotonic() + 30
+    while not told and time.monotonic() < give_up:
+        time.sleep(0.05)
+    assert [(one.process, one.what) for one in told] == [("job", "ended with exit code 7")]
+
+
+def test_nothing_can_be_typed_after_the_end(desk: Desk) -> None:
+    desk.terminal("true", background=True, name="job")
+    assert desk.process("wait", "job")["exit_code"] == 0
+    assert "nothing was typed: job has ended" in desk.keys("job", "a")
+    assert desk.process("log", "job")["output"] == ""
+    assert desk.process("remove", "job")["removed"]
+    assert "there is no background process 'job'" in desk.process("screen", "job")
+
+
+def test_what_a_lost_terminal_left_is_ended_by_the_next_toolcrib(desks: Callable[..., Desk]) -> None:
+    """003-30: as after a kill of toolcrib, whose terminals are gone with it."""
+    session = f"s-{secrets.token_hex(6)}"
+    killed, resumed = desks(session), desks(session)
+    killed.terminal("sleep 100", background=True, name="job")
+    (found,) = resumed.call("process", action="list")["processes"]
+    assert (found["process"], found["state"]) == ("job", "running")
+    assert resumed.process("wait", "job", timeout=30)["came"] == "exit"
+    assert killed.process("wait", "job", timeout=30)["came"] == "exit"
