@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from toolcrib.contract.regex import Regex
-from tools.judge.meaning.value import names
+from tools.judge.meaning.act import Act
+from tools.judge.meaning.value import HOLE, names
 
 MENUS = names("whiptail dialog clear tput sleep true false")
 """Programs that only show and choose, whatever is pressed."""
@@ -23,14 +24,21 @@ _HARMLESS: Mapping[str, Regex[str]] = {
 }
 """Single keys that only move, sort and choose, by program: all others may end processes, start editors, or write files."""
 _BY_PATCH = frozenset("-p --patch -i --interactive".split())
-ESCAPES = names(
-    "top htop btop atop glances git more most pg nano pico micro joe jed mcedit mc ranger nnn lf vifm yazi tig lazygit gitui fzf"
-    " sk mutt neomutt alpine aerc w3m lynx elinks links newsboat irssi weechat cmus ncdu crontab visudo vipw vigr vimdiff view hx"
-    " kak k9s lazydocker tuir mysql mariadb gpg bluetoothctl nmtui nmcli parted fdisk gdisk cfdisk aptitude dselect"
+_EDITS = frozenset("commit merge rebase revert tag notes cherry-pick".split())
+_WITH_TEXT = ("-m", "-F", "-C", "-l", "-n", "-d", "--message", "--file", "--no-edit", "--list", "--delete", "--abort", "--quit")
+FULL_SCREEN = names(
+    "top htop btop atop glances more most pg nano pico micro joe jed mcedit mc ranger nnn lf vifm yazi tig lazygit gitui fzf sk"
+    " mutt neomutt alpine aerc w3m lynx elinks links newsboat irssi weechat cmus ncdu visudo vipw vigr vimdiff view hx kak"
+    " k9s lazydocker tuir nmtui aptitude dselect cfdisk"
 )
-"""Programs that may start others, end processes or change the system by a few keys."""
+"""Programs that take every key, and may start others, end processes or change the system by a few."""
+ESCAPES = FULL_SCREEN | names("git crontab gpg bluetoothctl nmcli parted fdisk gdisk")
+"""These, and programs that do so in some of their uses."""
 _HISTORY = Regex(r"![^\s=(\"]|(?m:^\^)")
+_CLEARS = Regex(r"\bexec\s+-")
 _REBINDS = names("bind")
+_SECURED_BY = "LESSSECURE"
+_CHANGES_VARIABLES = names("unset export declare typeset readonly read")
 
 
 def is_harmless(name: str, words: Sequence[str], keys: Sequence[str]) -> bool:
@@ -46,13 +54,38 @@ def _chars(key: str) -> str:
     return key[5:] if key.startswith("text:") else "."
 
 
-def recalls(text: str, programs: Sequence[str]) -> str:
-    """Return why a line may become another one in a shell that people type into; "" if it does not.
+def changes_lines(text: str, before: str, acts: Sequence[Act]) -> str:
+    """Return why lines may not reach a shell or a REPL as they are typed; "" if they do.
 
-    ``programs``: names of the programs that the lines so far run.
+    ``before`` is what was typed earlier, ``acts`` are those of all lines so far.
     """
-    if _HISTORY.search(text):
-        return "! and ^ may repeat an earlier line"
-    if not _REBINDS.isdisjoint(programs):
-        return "bind gave keys another meaning"
+    if any(code.language == "shell" for act in acts for code in act.code) and _HISTORY.search(text):
+        return "may repeat an earlier line, by ! or ^"
+    for act in acts:
+        words = [one.text for one in act.argv]
+        if act.name in _REBINDS:
+            return "may type other text, because bind gave keys another meaning"
+        if _reads_keys(act.name, words[1:]):
+            return f"may be keys for {act.name}, which an earlier line started"
+        if _changes_pagers(act, words) or _CLEARS.search(before + text):
+            return f"may be keys for a pager that starts programs, because {_SECURED_BY} was changed"
     return ""
+
+
+def _changes_pagers(act: Act, words: Sequence[str]) -> bool:
+    """Return whether an act may start a pager without LESSSECURE, or make a later one start so."""
+    if _SECURED_BY in act.environment or any(_SECURED_BY in word for word in words) or (act.name in PAGERS and act.wrappers):
+        return True
+    if act.name == "printf":
+        return words[1:2] == ["-v"] and any(HOLE in word for word in words[2:3])
+    return act.name in _CHANGES_VARIABLES and any(HOLE in word.partition("=")[0] for word in words[1:])
+
+
+def _reads_keys(name: str, words: Sequence[str]) -> bool:
+    """Return whether a program that a line starts takes what is typed after it, and may do harm by a few keys."""
+    if name == "git":
+        edits = any(word in _EDITS for word in words[:1]) and not any(word.startswith(_WITH_TEXT) for word in words)
+        return edits or not _BY_PATCH.isdisjoint(words)
+    if name == "top":
+        return not any(word.startswith("-b") for word in words)
+    return name in FULL_SCREEN or (name == "crontab" and "-e" in words)

@@ -16,8 +16,8 @@ from tools.judge.key_programs import (
     PAGER_VARIABLES,
     PAGERS,
     USUAL_PAGERS,
+    changes_lines,
     is_harmless,
-    recalls,
 )
 from tools.judge.meaning.act import Act
 from tools.judge.passive import reads_only
@@ -48,8 +48,7 @@ def examine_keys(effect: WritesInput, start: Sequence[Act], typed: Sequence[Act]
     reach = [one.effect for one in runs] or _runs_keys(start)
     if runs:
         why = "" if effect.certain else "edits or recalls text, so that it is unknown what the program runs"
-        if not why and any(code.language == "shell" for act in start for code in act.code):
-            why = recalls(effect.text, [act.name for act in typed])
+        why = why or changes_lines(effect.text, effect.before or "", typed)
         return [_finding(effect, reach, why)] if why else []
     if reach:
         return [_finding(effect, reach, "runs what is typed")]

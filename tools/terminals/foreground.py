@@ -21,7 +21,6 @@ _STAYS = {
     "prompt": "it waits at a prompt",
     "quiet": f"it printed nothing for {STAYS:g} s",
     "timeout": "the time limit was reached",
-    "interrupted": "the call was interrupted",
 }
 
 
@@ -40,13 +39,18 @@ async def in_foreground(
         await table.end(name)
         await table.remove(name)
         raise
+    if came == "interrupted":
+        await table.end(name)
+        process = await table.one(name)
     data = {**shown(terminal, whole=True), "where": table.environment.identity}
-    if came == "exit":
+    if came in ("exit", "interrupted"):
         data["exit_code"] = process.exit_code
         await table.remove(name)
         if process.exit_code is None:
             raise ExecutionFailed("the environment was lost while the command ran; it may have run to its end")
-        person = f"{data['screen']}\n[exit code {process.exit_code}]"
+        if came == "interrupted":
+            data["meaning"] = "interrupted; stopped before it finished"
+        person = f"{data['screen']}\n[{data.get('meaning') or f'exit code {process.exit_code}'}]"
         return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": person})
     data |= {TOOL: name, "state": "running", "note": f"{_STAYS[came]}: it stays in the background; see the tool process"}
     person = f"{data['screen']}\n[{name} stays in the background: {_STAYS[came]}]"

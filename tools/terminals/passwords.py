@@ -7,7 +7,10 @@ from toolcrib.contract.regex import Regex
 from tools.terminals.terminal import SessionTerminal
 from tools.terminals.terminals import Terminals
 
-_PROMPT = Regex(r"(?i)(?:pass(?:word|phrase|code)|\bpin\b|\botp\b|one-time|secret|token|api[ _-]?key)\b[^:]{0,80}:\s*\**$")
+_PROMPT = Regex(
+    r"(?i)(?:pass(?:wor[dt]|phrase|code)|kennwort|mot de passe|contrase\S{1,2}a|senha|\bpin|\botp|one-time|secret|token"
+    r"|api[ _-]?key)\b[^:]{0,80}:\s*\**$"
+)
 _ASKS = (
     "nothing was typed: {} asks for a password, which only a user may type. Press C-c to leave the prompt, or ask the user for"
     " another way"

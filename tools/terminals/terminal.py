@@ -12,12 +12,14 @@ from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.terminal import TerminalProcess, TerminalSize
 from tools.screen.terminal import CURSOR_MARK, TerminalScreen
-from tools.terminals.reader import run_beside
+from tools.terminals.reader import beside, run_beside
 from tools.terminals.typed import TypedLine, Typing
 
 _HISTORY = 2_000
 _MOST_OWED = 1 << 14
 """Bytes of answers to a program's questions that wait for it to read them. Later answers are dropped."""
+_PIECE = 1 << 14
+"""Bytes that are interpreted at once."""
 _TYPES = 10.0
 """Seconds that a program may take to read what is typed."""
 _PROMPTS = {0.3: ("$", "#", ">", "%", "\u276f", "\u279c", "\u00bb"), 1.0: (":", "?", "]")}
@@ -73,12 +75,15 @@ class SessionTerminal:
         code = None
         try:
             while (chunk := await self._process.read()) is not None:
-                with self._lock:
-                    self._screen.feed(chunk[1])
-                    self.printed += len(chunk[1])
-                    self.changed = time.monotonic()
-                if self._owed and self._paying is None:
-                    self._paying = asyncio.create_task(self._pay())
+                for at in range(0, len(chunk[1]), _PIECE):
+                    piece = chunk[1][at : at + _PIECE]
+                    with self._lock:
+                        self._screen.feed(piece)
+                        self.printed += len(piece)
+                        self.changed = time.monotonic()
+                    if self._owed and self._paying is None:
+                        self._paying = asyncio.create_task(self._pay())
+                    await asyncio.sleep(0)  # others are read, and typed into, between two pieces of a flood
             code = await self._process.wait()
             await self._process.kill()  # with what it left in the terminal
         except (OSError, EnvironmentFailed):  # the environment is lost
@@ -164,7 +169,7 @@ class SessionTerminal:
         self.typed = typing.after  # also if it fails, because a part may have been read
         try:
             async with asyncio.timeout(_TYPES):
-                await self._process.write(data)
+                await beside(self._process.write(data))
         except TimeoutError:
             raise ExecutionFailed("the program does not read its input: part of the keys may still reach it") from None
         except BrokenPipeError:
@@ -174,8 +179,8 @@ class SessionTerminal:
         """Change the size of the terminal and its screen."""
         with self._lock:
             self._screen.resize(size.columns, size.rows)
-        await self._process.resize(size)
+        await beside(self._process.resize(size))
 
     async def end(self) -> None:
         """End the program and all that it left in the terminal."""
-        await self._process.kill()
+        await beside(self._process.kill())

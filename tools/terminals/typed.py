@@ -12,6 +12,8 @@ from tools.screen.keys import UnknownKeyError, key_bytes
 TEXT = "text:"
 """Begins an element of keys that is typed as it is, also if it is the name of a key."""
 ENTER, INTERRUPT, END = "Enter", "C-c", "C-d"
+_LONGEST_LINE = 1_000
+"""Bytes of a line. A terminal cuts lines of more than 4,095 (on some systems 1,024) bytes, which would change their meaning."""
 _KNOWN: dict[bytes, str] = {b"\r": ENTER, b"\n": ENTER, b"\x03": INTERRUPT, b"\x04": END}
 _MODIFIED = Regex(r"(?:[CMS]-)+.+|F\d+")
 _ELSEWHERE = Regex(r"(?i)(?:ctrl|control|alt|meta|shift|cmd)[-+ ]\S+|<.+>")
@@ -100,7 +102,8 @@ def _typed(text: str) -> list[str]:
 def typing(before: TypedLine, keys: Sequence[str]) -> Typing:
     """Return what pressing these keys types after ``before``.
 
-    C-c and C-d count as certain at the beginning of a line only: a program may keep what was typed before them.
+    C-c and C-d count as certain at the beginning of a line only: a program may keep what was typed before them. Raises
+    InvalidArguments for a line that a terminal may cut.
     """
     written, pending, certain = before.written, before.pending, before.certain
     done, everything = "", True
@@ -119,4 +122,6 @@ def typing(before: TypedLine, keys: Sequence[str]) -> Typing:
         else:
             certain = everything = False
     text = f"{done}{pending}\n" if pending else done
+    if any(len(line.encode("utf-8", "replace")) > _LONGEST_LINE for line in text.split("\n")):
+        raise InvalidArguments(f"a line is longer than {_LONGEST_LINE:,} bytes: write it to a file, and use that")
     return Typing(tuple(keys), text, everything, TypedLine(written, pending, certain))

@@ -15,7 +15,7 @@ from tools.judge.calls import judge
 from tools.judge.layers import Layers, remaining
 from tools.judge.setting import Setting
 from tools.registry import registry
-from tools.terminals.typed import keys_of
+from tools.terminals.typed import TypedLine, keys_of, lines_of, typing
 
 SHELL, PYTHON = "TERM bash", "TERM python3"
 HOSTILE = {
@@ -93,6 +93,14 @@ HOSTILE = {
     "a file manager": ["TERM mc", "LINE rm -rf build"],
     "a menu with a program": ["TERM dialog --prgbox 'ls' 9 9", "KEYS Enter"],
     "watch and an editor": ["TERM watch vim x", "KEYS :"],
+    "top in a shell": [SHELL, "LINE top", "LINE k"],
+    "an edited hunk in a shell": [SHELL, "LINE git add -p", "LINE e"],
+    "a message's editor in a shell": [SHELL, "LINE git commit", "LINE x"],
+    "an editor in a shell": [SHELL, "LINE vim x", "LINE dd"],
+    "an editor that python starts": [PYTHON, "LINE import os", "LINE os.system('nano x')", "LINE x"],
+    "a pager without its variable in a shell": [SHELL, "LINE unset LESSSECURE; less x", "LINE v"],
+    "a pager whose variable has a hidden name": [SHELL, "LINE X=LESS; unset ${X}SECURE; less x", "LINE v"],
+    "a pager without any variable in a shell": [SHELL, "LINE exec -c less x", "LINE v"],
     "a program that is not known": ["TERM ./install.sh", "KEYS Enter"],
     "a multiplexer": ["TERM tmux", "KEYS C-b :"],
     "another machine": ["TERM ssh host", "LINE ls"],
@@ -235,6 +243,16 @@ def test_layers_contain_keys_whose_effects_stay_in_the_sandbox(command: str, key
     found = judge(entry, [effect], setting=Setting(home=HOME)).findings
     assert found
     assert {one.key for one in remaining(found, layers)} == expected
+
+
+def test_a_line_that_a_terminal_may_cut_is_refused() -> None:
+    """What is left of it might do something else."""
+    padded = f"rm -rf ~{'/' * 1_000}project/build"
+    with pytest.raises(InvalidArguments, match="longer than 1,000 bytes"):
+        typing(TypedLine(), lines_of(padded))
+    half = typing(TypedLine(), keys_of([padded[:600]]))
+    with pytest.raises(InvalidArguments, match="longer than 1,000 bytes"):
+        typing(half.after, keys_of([padded[600:]]))
 
 
 @pytest.mark.parametrize("key", ["C-foo", "Ctrl-C", "ctrl+c", "<Enter>", "F99", "M-Foo", "C-1", "a\x1b", "\x9b", "x\x03"])
