@@ -26,12 +26,16 @@ async def obey(scope: CallScope, text: str, *, lines: int) -> str | list[dict[st
     """
     action, _, name = text.partition(" ")
     name = name.strip()
-    if action and (action not in ("log", "stop") or not name):
-        raise ToolcribError("use /ps, /ps log NAME, or /ps stop NAME; `all` instead of the name ends all of them")
+    if action and (action not in ("log", "screen", "stop") or not name):
+        raise ToolcribError(
+            "use /ps, /ps log NAME, /ps screen NAME, or /ps stop NAME; `all` instead of the name ends all of them"
+        )
     if scope.opened_processes is None and not scope.state.get(PROCESSES.name):  # do not open the environment
         return _NONE
     if action == "log":
         return (await log_of(scope, name, lines=lines))["text"].rstrip("\n") or "It printed nothing."
+    if action == "screen":
+        return await screen_of(scope, name)
     found = await processes_in(scope)
     if action != "stop":
         return found or _NONE
@@ -60,6 +64,7 @@ async def _about(table: ProcessTable, one: Process, scope: CallScope) -> dict[st
         "printed": one.printed,
         "missing": one.missing,
         "input": "open" if one.reads else "closed",
+        "pty": one.terminal,
         **recorded_about(recorded(scope.state, one.name), scope),
         "ended_at": one.ended_at,
     }
@@ -82,6 +87,9 @@ async def log_of(scope: CallScope, name: str, *, lines: int, begin: int | None =
     """
     table = scope.processes
     one = await table.one(name)
+    if (terminal := table.terminals.get(name)) is not None:  # only its lines are kept, not what it printed
+        text = "\n".join(terminal.text().split("\n")[-lines:])
+        return {"text": scope.redact(f"{text}\n" if text else ""), "next": one.printed, "writes": False}
     end = one.printed if begin is None else min(one.printed, begin + MOST_READ)
     said = await table.read(one, max(0, end - MOST_READ) if begin is None else begin, end)
     if begin is None:
@@ -93,6 +101,15 @@ async def log_of(scope: CallScope, name: str, *, lines: int, begin: int | None =
         "next": end,
         "writes": one.writes or end < one.printed,
     }
+
+
+async def screen_of(scope: CallScope, name: str) -> str:
+    """Return the screen of a process in a terminal, with the cursor marked. Raises NotFound and EnvironmentFailed."""
+    await scope.processes.one(name)
+    terminal = scope.processes.terminals.get(name)
+    if terminal is None:
+        raise ToolcribError(f"{name} has no terminal; to see what it printed: /ps log {name}")
+    return scope.redact(terminal.screen())
 
 
 async def end_in(scope: CallScope, names: Sequence[str]) -> None:

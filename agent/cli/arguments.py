@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _SESSIONS = 30
 _TITLE = 60
+_PS_ACTIONS = (("log", "its output"), ("screen", "its terminal"), ("stop", "end it"))
 
 
 def offers_of(chat: Conversation) -> Mapping[str, Offers]:
@@ -63,7 +64,7 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
     async def processes() -> Iterable[tuple[str, str]]:
         table = chat.session.scope.opened_processes
         running = () if table is None else sorted(table.names)
-        return [(f"{word} {name}", about) for name in running for word, about in (("log", "its output"), ("stop", "end it"))]
+        return [(f"{word} {name}", about) for name in running for word, about in _PS_ACTIONS]
 
     return {
         "/theme": themes,

@@ -16,11 +16,11 @@ _LINES = 40
 
 
 async def obey_ps(chat: Conversation, rest: str) -> None:
-    """List the background processes, show the end of one's output, or end one. Raises ToolcribError."""
+    """List the background processes, show one's output or screen, or end one. Raises ToolcribError."""
     found = await obey(chat.session.scope, rest, lines=_LINES)
     if isinstance(found, str):
         chat.screen.text(found)
         return
     now = time.time()
     table([HEAD, *(process_cells(one, now) for one in found)], spare=SPARE, width=chat.screen.width)
-    chat.screen.print_note("/ps log NAME shows the end of one's output; /ps stop NAME ends one")
+    chat.screen.print_note("/ps log NAME shows the end of one's output, /ps screen NAME a terminal; /ps stop NAME ends one")

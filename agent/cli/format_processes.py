@@ -16,9 +16,10 @@ SPARE = (4, 5, 2)
 def process_cells(one: Mapping[str, Json], now: float) -> tuple[str, ...]:
     """Return the cells of a process's row, in the order of HEAD."""
     cpu, memory = one.get("cpu_seconds"), one.get("memory_mb")
+    state = "running, terminal" if one.get("pty") and one["state"] == "running" else str(one["state"])
     return (
         str(one["name"]),
-        f"exit code {one['exit_code']}" if one["state"] == "exited" else str(one["state"]),
+        f"exit code {one['exit_code']}" if one["state"] == "exited" else state,
         "-" if one["at"] is None else ago(float(one["at"]), now),
         ", ".join(map(str, one.get("ports") or ())) or "-",
         "-" if cpu is None else f"{cpu:.1f} s",

@@ -112,11 +112,12 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
         "the delegates that work in the background; /delegates stop ID ends one", at_once=True, arguments="[stop ID]"
     ),
     "/ps": SlashCommand(
-        "the background processes of this session; /ps log NAME shows the end of one's output, /ps stop NAME ends one",
+        "the background processes of this session; /ps log NAME shows the end of one's output, /ps screen NAME its terminal,"
+        " /ps stop NAME ends one",
         surfaces=SURFACES,
-        in_chat="the background processes of this chat; /ps log NAME or stop NAME",
+        in_chat="the background processes of this chat; /ps log NAME, screen NAME or stop NAME",
         at_once=True,
-        arguments="[log|stop NAME]",
+        arguments="[log|screen|stop NAME]",
     ),
     "/env": SlashCommand("the backend and folder that commands run in", at_once=True, alone=True),
     "/export": SlashCommand(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agent.gateway.forms import one_line
+from toolcrib.contract.chat import without_controls
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.types import Json
 
@@ -23,6 +24,8 @@ async def processes_of(session: Session, text: str) -> str:
         found = await obey(session.scope, text, lines=_LINES)
     except ToolcribError as error:
         return one_line(str(error), 500)
+    if isinstance(found, str) and text.startswith("screen "):  # in its columns
+        return "\n".join(without_controls(line)[:_LONGEST] for line in found.split("\n"))
     lines = found.splitlines() if isinstance(found, str) else map(_line, found)
     return "\n".join(one_line(line, _LONGEST) for line in lines)
 

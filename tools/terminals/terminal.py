@@ -85,7 +85,7 @@ class SessionTerminal:
                         self._paying = asyncio.create_task(self._pay())
                     await asyncio.sleep(0)  # others are read, and typed into, between two pieces of a flood
             code = await self._process.wait()
-            await self._process.kill()  # with what it left in the terminal
+            await self._process.kill()  # and its processes that are left in the terminal
         except (OSError, EnvironmentFailed):  # the environment is lost
             code = None
         finally:
@@ -111,7 +111,7 @@ class SessionTerminal:
         finally:
             self._paying = None
 
-    # -- looking at it -----------------------------------------------------------------------------------------------
+    # -- the screen --------------------------------------------------------------------------------------------------
 
     def screen(self) -> str:
         """Return the screen as text, with the cursor marked."""

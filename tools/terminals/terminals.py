@@ -86,7 +86,7 @@ class Terminals:
             await self._helper.run(f"ended {quote(name)} {code}")
 
     def with_facts(self, found: Mapping[str, Process]) -> dict[str, Process]:
-        """Return processes with what is known here about those in terminals."""
+        """Return processes, with facts of their terminals."""
         return {name: self._with_facts(one) for name, one in found.items()}
 
     def _with_facts(self, process: Process) -> Process:

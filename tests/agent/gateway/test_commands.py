@@ -304,7 +304,7 @@ async def test_background_processes_are_listed_and_ended_and_counted(house: Hous
     async with house.gateway() as gateway:
         line = line_of(gateway)
         assert await said(house, "/ps") == "This session has no background processes."
-        assert (await said(house, "/ps stop")).startswith("use /ps, /ps log NAME, or /ps stop NAME")
+        assert (await said(house, "/ps stop")).startswith("use /ps, /ps log NAME, /ps screen NAME, or /ps stop NAME")
         assert await said(house, "hi") == "re hi"
         [info] = await house.store.sessions.list(10)
         session = await line.manager.opened(info.id)
@@ -313,6 +313,7 @@ async def test_background_processes_are_listed_and_ended_and_counted(house: Hous
         assert not done.result.is_error, done.result
         assert (await said(house, "/ps")).startswith("dev: running — printf ")
         assert await said(house, "/ps log dev") == "a *b*"
+        assert "dev has no terminal; to see what it printed: /ps log dev" in await said(house, "/ps screen dev")
         assert "there is no background process 'db'" in await said(house, "/ps stop db")
         assert await said(house, "/ps", user="bob", chat=OTHER) == "This session has no background processes."
         assert "1 background processes" in await said(house, "/status")
@@ -320,3 +321,19 @@ async def test_background_processes_are_listed_and_ended_and_counted(house: Hous
         assert await said(house, "/ps stop dev") == "Ended: dev"
         assert (await said(house, "/ps")).startswith("dev: exit code ")
         assert line.status().processes == 0
+
+
+async def test_a_chat_shows_a_screen_in_its_columns(house: House) -> None:
+    """003-30"""
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        assert await said(house, "hi") == "re hi"
+        [info] = await house.store.sessions.list(10)
+        session = await line.manager.opened(info.id)
+        command = {"command": "printf 'NAME   SIZE\nfile   12\n'; sleep 600", "background": True, "pty": True, "name": "menu"}
+        done = await asyncio.to_thread(session.call, "terminal", command)
+        assert not done.result.is_error, done.result
+        await asyncio.to_thread(session.call, "process", {"action": "wait", "name": "menu", "pattern": "12"})
+        assert await said(house, "/ps screen menu") == "NAME   SIZE\nfile   12\n‸"
+        assert await said(house, "/ps log menu") == "NAME SIZE\nfile 12"
+        assert await said(house, "/ps stop menu") == "Ended: menu"

@@ -19,7 +19,7 @@ from tools.terminals.typed import TypedLine, keys_of, lines_of, typing
 
 SHELL, PYTHON = "TERM bash", "TERM python3"
 HOSTILE = {
-    # keys that make a line from what was typed earlier
+    # keys that recall earlier lines
     "history": [SHELL, "LINE ls", "KEYS Up Enter"],
     "history, key by key": [SHELL, "KEYS Up", "KEYS Enter"],
     "history, interrupted first": [SHELL, "KEYS Up", "KEYS C-c", "KEYS Enter"],
