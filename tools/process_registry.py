@@ -270,7 +270,9 @@ async def _looked(
     from tools.terminals.actions import shown, terminal_of
 
     one = await table.one(args["name"])
-    return _result(ctx, {**more, **_about(one, ctx), **shown(terminal_of(table, one.name), whole=whole)})
+    screen = shown(terminal_of(table, one.name), whole=whole)
+    person = {"person": screen.get("screen", screen.get("changed", ""))}
+    return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, {**more, **_about(one, ctx), **screen}, views=person)
 
 
 async def _write(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:

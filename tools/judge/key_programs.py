@@ -36,7 +36,7 @@ ESCAPES = FULL_SCREEN | names("git crontab gpg bluetoothctl nmcli parted fdisk g
 """These, and programs that do so in some of their uses."""
 _HISTORY = Regex(r"![^\s=(\"]|(?m:^\^)")
 _CLEARS = Regex(r"\bexec\s+-")
-_REBINDS = names("bind")
+_REBINDS = names("bind bindkey zle abbr")
 _SECURED_BY = "LESSSECURE"
 _CHANGES_VARIABLES = names("unset export declare typeset readonly read")
 
@@ -64,7 +64,7 @@ def changes_lines(text: str, before: str, acts: Sequence[Act]) -> str:
     for act in acts:
         words = [one.text for one in act.argv]
         if act.name in _REBINDS:
-            return "may type other text, because bind gave keys another meaning"
+            return f"may type other text, because {act.name} gave keys another meaning"
         if _reads_keys(act.name, words[1:]):
             return f"may be keys for {act.name}, which an earlier line started"
         if _changes_pagers(act, words) or _CLEARS.search(before + text):

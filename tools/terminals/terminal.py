@@ -157,8 +157,8 @@ class SessionTerminal:
 
     def prompts(self) -> bool:
         """Return whether it seems to wait at a prompt: it is quiet, and the text before the cursor ends as a prompt does."""
-        row, quiet = self.row().rstrip(), self.quiet
-        return any(quiet >= seconds and row.endswith(ends) for seconds, ends in _PROMPTS.items())
+        ends = [one for seconds, given in _PROMPTS.items() if self.quiet >= seconds for one in given]
+        return bool(ends) and self.row().rstrip().endswith(tuple(ends))
 
     # -- using it ----------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,10 @@ from tools.processes.scripts import MARK
 from tools.terminals.terminal import SessionTerminal
 
 NONE = "{} opens no terminals: leave out pty"
-_VARIABLES: Mapping[str, str] = {"LESSSECURE": "1", "HISTFILE": ""}
-"""Variables of programs in terminals: pagers start no programs, and shells keep no history in the user's file."""
+_VARIABLES: Mapping[str, str] = {"LESSSECURE": "1", "HISTFILE": "", "PYTHON_BASIC_REPL": "1"}
+"""Variables of programs in terminals: pagers start no programs, shells keep no history in the user's file, and Python adds no
+indentation to typed lines.
+"""
 # The first lines of a terminal. It is its own keeper; its status is written by this side.
 _RUN = r"""
 (

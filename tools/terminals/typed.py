@@ -45,7 +45,8 @@ class Typing:
     @property
     def only_ends(self) -> bool:
         """True if the keys only interrupt the program or end its input."""
-        return self.certain and not self.text and all(key in (INTERRUPT, END) for key in self.keys)
+        ends = (INTERRUPT, END) if self.certain and not self.text else (INTERRUPT,)
+        return all(key in ends for key in self.keys)
 
     def data(self, *, application_cursor: bool) -> bytes:
         """Return the bytes to send."""
@@ -75,10 +76,14 @@ def _name(given: str) -> str:
     """Return the name of a key, or "" for text. Raises InvalidArguments for a key that does not exist."""
     if given.startswith(TEXT) or (len(given) == 1 and given not in "\r\n\t"):
         return ""
+    if _ELSEWHERE.fullmatch(given):
+        raise InvalidArguments(f"keys: write such a key as C-c or M-x. To type it as text: {TEXT}{given}")
+    if given[:1].islower():  # a word, such as end or del
+        return ""
     try:
         data = key_bytes(given)
     except UnknownKeyError as error:
-        if _MODIFIED.fullmatch(given) or _ELSEWHERE.fullmatch(given):
+        if _MODIFIED.fullmatch(given):
             raise InvalidArguments(f"keys: {error} To type it as text: {TEXT}{given}") from error
         return ""
     text = data.decode("utf-8", "replace")

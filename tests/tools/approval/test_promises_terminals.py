@@ -264,8 +264,8 @@ def test_what_looks_like_a_key_is_not_typed_as_text(key: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "keys"),
-    [("Enter", ("Enter",)), ("C-M", ("Enter",)), ("return", ("Enter",)), ("C-j", ("Enter",)), ("C-d", ("C-d",)),
-     ("S-Enter", ("Enter",)), ("M-Enter", ("M-Enter",)), ("S-a", ("text:A",)), ("Space", ("text: ",)),
+    [("end", ("text:end",)), ("Enter", ("Enter",)), ("C-M", ("Enter",)), ("Return", ("Enter",)), ("C-j", ("Enter",)),
+     ("C-d", ("C-d",)), ("S-Enter", ("Enter",)), ("M-Enter", ("M-Enter",)), ("S-a", ("text:A",)), ("Space", ("text: ",)),
      ("hello", ("text:hello",)), ("text:Enter", ("text:Enter",)), ("a\nb", ("text:a", "Enter", "text:b")),
      ("a\tb", ("text:a", "Tab", "text:b"))],
 )  # fmt: skip

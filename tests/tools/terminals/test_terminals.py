@@ -195,6 +195,8 @@ def test_keys_that_another_call_overtook_are_not_pressed(desk: Desk) -> None:
     desk.gate.before = lambda: desk.keys("job", "rest")
     assert "another call typed something; call again" in desk.keys("job", "C-d")
     assert desk.process("screen", "job")["screen"] == "first\nfirst\nrest‸"
+    desk.keys("job", "C-c")
+    assert desk.gate.effects == [UsesProcess("job", "interrupts it")], "whatever was typed before it"
 
 
 def test_a_password_prompt_that_appears_while_a_user_is_asked_gets_nothing(desk: Desk) -> None:
