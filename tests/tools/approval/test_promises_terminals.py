@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tools.process_registry  # noqa: F401 - it registers a tool
-from tests.tools.approval.conftest import HOME, PROJECT, Bench
-from toolcrib import WritesInput
+from tests.tools.approval.conftest import HOME, PROJECT, Bench, Floor
+from toolcrib import Answer, ToolResult, WritesInput
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import InvalidArguments
+from tools.environments import open_environment
 from tools.judge.calls import judge
 from tools.judge.layers import Layers, remaining
 from tools.judge.setting import Setting
@@ -220,6 +225,43 @@ def test_an_answer_is_bound_to_the_keys(bench: Bench) -> None:
         assert bench.last.result.suspension is not None
         binds.append(bench.last.result.suspension.binds)
     assert binds[0] == binds[2] != binds[1]
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Floor]:
+    """The real tools, gate and terminals, on this machine."""
+    floor = Floor(tmp_path / "store.db", open_environment("local", cwd=str(tmp_path)), project_root=str(tmp_path))
+    entry = registry.get("process")
+    assert entry is not None
+    floor.dispatcher.registry.put(entry)
+    yield floor
+    asyncio.run(floor.close())
+
+
+def test_nothing_is_typed_before_the_answer(real: Floor) -> None:
+    """003-30: with a real shell."""
+    scope = real.scope()
+
+    def use(action: str, **args: Any) -> ToolResult:
+        return real.run("process", {"action": action, "name": "job", **args}, scope).result
+
+    start = {"command": "PS1='$ ' bash --norc --noediting", "pty": True, "background": True, "name": "job"}
+    asked = real.run("terminal", start, scope).result.suspension
+    assert asked is not None
+    assert [one["key"] for one in asked.parameters["findings"]] == ["opaque.input"]
+    assert use("list").data["processes"] == [], "it has not started"
+    answer = Answer(asked.id, payload={"approved": True}, by="ann", at=time.time())
+    assert asyncio.run(real.dispatcher.resume(answer, scope)).result.is_success
+    use("wait", prompt=True)
+    assert use("write", text="echo one").data["screen"] == "$ echo one\none\n$ ‸"
+    for refused in (use("write", text="rm -rf /"), use("keys", keys=["rm -rf /"])):
+        assert refused.failure is not None
+        assert refused.failure.kind == "Denied"
+    for keys in (["Up"], ["git push --force"], ["ls", "Tab"], ["C-r"]):
+        assert use("keys", keys=keys).suspension is not None
+    assert use("screen").data["screen"] == "$ echo one\none\n$ ‸"
+    assert use("write", text="exit").is_success
+    assert use("wait").data["exit_code"] == 0
 
 
 def test_in_plan_mode_no_key_is_pressed(bench: Bench) -> None:
