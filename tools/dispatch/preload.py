@@ -8,7 +8,7 @@ import pkgutil
 
 PACKAGES = (
     *("toolcrib.contract", "tools.judge", "tools.approval", "tools.dispatch"),
-    *("tools.files", "tools.processes", "tools.screen", "tools.terminals", "tools.undo"),
+    *("tools.files", "tools.processes", "tools.terminals", "tools.undo"),
 )
 """Packages that judge, gate and dispatch calls. Many of their modules are imported on first use."""
 ELSEWHERE = (

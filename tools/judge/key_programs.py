@@ -44,7 +44,7 @@ _CHANGES_VARIABLES = names("unset export declare typeset readonly read")
 def is_harmless(name: str, words: Sequence[str], keys: Sequence[str]) -> bool:
     """Return whether these keys of a program in ESCAPES only move, sort and choose. Texts count by their characters."""
     harmless = _HARMLESS.get(name)
-    if harmless is None or (name == "git" and _BY_PATCH.isdisjoint(words)):
+    if harmless is None or (name == "git" and (words[:1] != ["add"] or _BY_PATCH.isdisjoint(words))):
         return False
     single = (f"text:{char}" if key.startswith("text:") else key for key in keys for char in _chars(key))
     return all(harmless.fullmatch(key) for key in single)

@@ -253,7 +253,7 @@ class ProcessTable:
         self._release_ended()
         await self._keep(await self._entered() if self.names else "")
         for one in found.values():
-            if one.terminal and one.runs and one.name not in self.terminals:  # the toolcrib that had the terminal was killed
+            if one.terminal and one.exit_code is None and self.terminals.is_orphan(one.name):
                 await self.end(one.name)
 
     async def _news(self, name: str) -> Process | None:

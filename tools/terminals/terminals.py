@@ -43,6 +43,7 @@ class Terminals:
         self._environment, self._helper = environment, helper
         self._known: dict[str, SessionTerminal | None] = {}
         """Terminals by name; None while one is being opened."""
+        self._orphans: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
         return name in self._known
@@ -53,6 +54,12 @@ class Terminals:
     def get(self, name: str) -> SessionTerminal | None:
         """Return a terminal, None for another process."""
         return self._known.get(name)
+
+    def is_orphan(self, name: str) -> bool:
+        """Return, once for each name, whether a killed toolcrib had the terminal: its program may ignore the end of that."""
+        found = not {name} & (self._known.keys() | self._orphans)
+        self._orphans |= {name} if found else set()
+        return found
 
     async def open(self, name: str, command: str, cwd: str, folder: str, locks: int, size: TerminalSize) -> str:
         """Run a command in a new terminal, with the state of the session's shell. Return the number and start time of its first

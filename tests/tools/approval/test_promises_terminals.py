@@ -93,6 +93,7 @@ HOSTILE = {
     "k in top": ["TERM top", "KEYS k"],
     "top's settings": ["TERM top", "KEYS W"],
     "an edited hunk": ["TERM git add -p", "LINE e"],
+    "a discarded hunk": ["TERM git checkout -p", "LINE y"],
     "a message's editor": ["TERM git commit", "KEYS :"],
     "nano": ["TERM nano x", "KEYS C-r C-x"],
     "a file manager": ["TERM mc", "LINE rm -rf build"],

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,41 @@ def killed(crib: Crib, tmp_path: Path, forks: Forks) -> Iterator[str]:
     confirm(load_config(profile=""))
     yield session_id
     asyncio.run(crib.desk.open(SessionRequest(resume=session_id))).close_sync()
+
+
+def test_a_terminal_is_marked_shown_and_ended(run: Any, session: Session) -> None:
+    """003-30"""
+    command = {"command": "seq 3; exec cat", "background": True, "pty": True, "name": "menu"}
+    assert not session.call("terminal", command).result.is_error
+    session.call("process", {"action": "wait", "name": "menu", "pattern": "3"})
+    assert re.search(r"  menu +running, terminal ", run("ps").out)
+    assert listed(run)["menu"]["pty"] is True
+    assert run("ps", "log", "menu", "-n", "2").out == "2\n3\n"
+    assert run("ps", "log", "menu", "-f").out == "1\n2\n3\n"
+    assert run("ps", "kill", "menu", "--yes").code == 0
+    assert listed(run)["menu"]["state"] == "exited"
+
+
+def test_a_terminal_ends_with_a_killed_toolcrib(run: Any, crib: Crib, forks: Forks, tmp_path: Path) -> None:
+    """003-30: also a program that ignores the end of its terminal, once the session is resumed."""
+    loops = "trap '' HUP; echo $BASHPID >> pids; while :; do sleep 0.1; done"
+    held = HOLD.replace('"background": True', '"background": True, "pty": True').replace("echo {name}; sleep 600", loops)
+    with forks.popen(code=held, cwd=tmp_path, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as holder:
+        session_id, status = holder.stdout.readline().split()
+        assert status == "success"
+        while len(pids := (tmp_path / "pids").read_text().split() if (tmp_path / "pids").exists() else []) < 2:
+            pass
+        holder.kill()
+    confirm(load_config(profile=""))
+    assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+    resumed = asyncio.run(crib.desk.open(SessionRequest(resume=session_id)))
+    try:
+        give_up = time.monotonic() + 60
+        while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < give_up:
+            resumed.call("process", {"action": "list"})
+        assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    finally:
+        resumed.close_sync()
 
 
 @pytest.mark.parametrize(("platform", "user"), [("cli", ""), ("telegram", "eve")])
