@@ -171,7 +171,7 @@ async def _log(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContex
     if one.name in table.terminals:
         from tools.terminals.actions import log_lines, terminal_of
 
-        text, count = log_lines(terminal_of(table, one.name), most)
+        text, count = log_lines(terminal_of(table, one.name), ctx.redact, most)
         return _result(ctx, {**_about(one, ctx), "output": text, "lines": count})
     begin = args.get("from")
     if args.get("grep"):
@@ -270,7 +270,7 @@ async def _looked(
     from tools.terminals.actions import shown, terminal_of
 
     one = await table.one(args["name"])
-    screen = shown(terminal_of(table, one.name), whole=whole)
+    screen = shown(terminal_of(table, one.name), ctx.redact, whole=whole)
     person = {"person": screen.get("screen", screen.get("changed", ""))}
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, {**more, **_about(one, ctx), **screen}, views=person)
 

@@ -88,8 +88,8 @@ async def log_of(scope: CallScope, name: str, *, lines: int, begin: int | None =
     table = scope.processes
     one = await table.one(name)
     if (terminal := table.terminals.get(name)) is not None:  # only its lines are kept, not what it printed
-        text = "\n".join(terminal.text().split("\n")[-lines:])
-        return {"text": scope.redact(f"{text}\n" if text else ""), "next": one.printed, "writes": False}
+        text = "\n".join(terminal.text(scope.redact).split("\n")[-lines:])
+        return {"text": f"{text}\n" if text else "", "next": one.printed, "writes": False}
     end = one.printed if begin is None else min(one.printed, begin + MOST_READ)
     said = await table.read(one, max(0, end - MOST_READ) if begin is None else begin, end)
     if begin is None:
@@ -109,7 +109,7 @@ async def screen_of(scope: CallScope, name: str) -> str:
     terminal = scope.processes.terminals.get(name)
     if terminal is None:
         raise ToolcribError(f"{name} has no terminal; to see what it printed: /ps log {name}")
-    return scope.redact(terminal.screen())
+    return terminal.screen(scope.redact)
 
 
 async def end_in(scope: CallScope, names: Sequence[str]) -> None:

@@ -15,11 +15,12 @@ from tools.processes.process import Process
 from tools.processes.table import ProcessTable
 from tools.processes.waiting import Until
 from tools.terminals.passwords import require_no_password
+from tools.terminals.secrets import Redact
 from tools.terminals.terminal import SessionTerminal
 from tools.terminals.typed import END, INTERRUPT, Typing, keys_of, lines_of, typing
 
 _LOOK = 0.02
-_SETTLED, _MOST = 0.1, 1.0
+_SETTLED, _MOST = 0.05, 1.0
 """Seconds without output after which the screen shows what keys did, and seconds to wait for that at most."""
 STAYS = 2.0
 """Seconds without output after which a program that still runs stays in the background."""
@@ -93,9 +94,9 @@ async def press(table: ProcessTable, args: Mapping[str, Any], record: Mapping[st
 # -- looking -------------------------------------------------------------------------------------------------------------
 
 
-def shown(terminal: SessionTerminal, *, whole: bool = False) -> dict[str, Any]:
+def shown(terminal: SessionTerminal, redact: Redact, *, whole: bool = False) -> dict[str, Any]:
     """Return the screen, or the rows that changed, and the lines that left it, as fields of a result."""
-    look = terminal.look(whole=whole)
+    look = terminal.look(redact, whole=whole)
     data: dict[str, Any] = {"screen" if look.is_whole else "changed": look.text}
     if look.above:
         cut = len(look.above) > _LONGEST
@@ -138,10 +139,10 @@ async def resize(table: ProcessTable, args: Mapping[str, Any]) -> None:
     """Change a terminal's size, and give its program time to draw."""
     terminal = terminal_of(table, str(args["name"]))
     await terminal.resize(TerminalSize(args["columns"], args["rows"]))
-    await asyncio.sleep(2 * _SETTLED)
+    await asyncio.sleep(4 * _SETTLED)
 
 
-def log_lines(terminal: SessionTerminal, lines: int) -> tuple[str, int]:
+def log_lines(terminal: SessionTerminal, redact: Redact, lines: int) -> tuple[str, int]:
     """Return the last lines of a terminal's history and screen, and how many there are."""
-    every = terminal.text().split("\n")
+    every = terminal.text(redact).split("\n")
     return "\n".join(every[-lines:])[-_LONGEST:], len(every)

@@ -42,7 +42,7 @@ async def in_foreground(
     if came == "interrupted":
         await table.end(name)
         process = await table.one(name)
-    data = {**shown(terminal, whole=True), "where": table.environment.identity}
+    data = {**shown(terminal, ctx.redact, whole=True), "where": table.environment.identity}
     if came in ("exit", "interrupted"):
         data["exit_code"] = process.exit_code
         await table.remove(name)

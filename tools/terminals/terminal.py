@@ -13,6 +13,7 @@ from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.terminal import TerminalProcess, TerminalSize
 from tools.screen.terminal import CURSOR_MARK, TerminalScreen
 from tools.terminals.reader import beside, run_beside
+from tools.terminals.secrets import Redact, without_secrets
 from tools.terminals.typed import TypedLine, Typing
 
 _HISTORY = 2_000
@@ -24,6 +25,8 @@ _TYPES = 10.0
 """Seconds that a program may take to read what is typed."""
 _PROMPTS = {0.3: ("$", "#", ">", "%", "\u276f", "\u279c", "\u00bb"), 1.0: (":", "?", "]")}
 """Ends of prompts, by the seconds without output after which they count: other text ends with a colon, too."""
+_WRAPPED = 4
+"""Lines above the screen whose end may be the beginning of a secret on it."""
 MOST_LINES = 200
 """Lines above the screen that one look returns at most."""
 
@@ -113,31 +116,40 @@ class SessionTerminal:
 
     # -- the screen --------------------------------------------------------------------------------------------------
 
-    def screen(self) -> str:
+    def screen(self, redact: Redact) -> str:
         """Return the screen as text, with the cursor marked."""
         with self._lock:
-            return self._screen.text()
+            return "\n".join(self._rows(redact)).rstrip("\n")
 
-    def text(self) -> str:
+    def _rows(self, redact: Redact) -> list[str]:
+        """Return the rows without secrets. A row with a secret has no mark of the cursor, which could divide it."""
+        lines, marked = self._screen.lines, self._screen.text().split("\n")
+        before = self._screen.history[-_WRAPPED:]
+        safe = without_secrets([*before, *lines], self._screen.size[0], redact)[len(before) :]
+        marked += [""] * (len(lines) - len(marked))
+        return [row if one == line else one for line, one, row in zip(lines, safe, marked, strict=True)]
+
+    def text(self, redact: Redact) -> str:
         """Return the lines above the screen, and the screen."""
         with self._lock:
-            return "\n".join([*self._screen.history, self._screen.text("")]).strip("\n")
+            lines = [*self._screen.history, *self._screen.lines]
+            return "\n".join(without_secrets(lines, self._screen.size[0], redact)).strip("\n")
 
-    def look(self, *, whole: bool) -> ScreenLook:
+    def look(self, redact: Redact, *, whole: bool) -> ScreenLook:
         """Return the whole screen, or what changed since the last look."""
         with self._lock:
             screen = self._screen
-            changes, rows = screen.changes(self._mark), screen.text().split("\n")
-            whole = whole or not self._is_seen or len(changes.rows) * 2 > len(rows)
+            changes, rows, columns = screen.changes(self._mark), self._rows(redact), screen.size[0]
+            used = len(screen.text().split("\n"))
+            whole = whole or not self._is_seen or len(changes.rows) * 2 > used
             self._mark, self._is_seen = screen.mark(), True
-            cursor = screen.cursor
-        above = changes.scrolled[-MOST_LINES:]
+            cursor, first = screen.cursor, screen.lines[:1]
+        above = without_secrets([*changes.scrolled[-MOST_LINES:], *first], columns, redact)[: -len(first)]
         omitted = changes.lost + len(changes.scrolled) - len(above)
         if whole:
-            return ScreenLook("\n".join(rows), True, "\n".join(above), omitted)
+            return ScreenLook("\n".join(rows[:used]), True, "\n".join(above), omitted)
         shown = sorted({*changes.rows, *([cursor.row] if cursor.visible else [])})
-        text = "\n".join(f"{at + 1}: {rows[at] if at < len(rows) else ''}" for at in shown)
-        return ScreenLook(text, False, "\n".join(above), omitted)
+        return ScreenLook("\n".join(f"{at + 1}: {rows[at]}" for at in shown), False, "\n".join(above), omitted)
 
     def news(self) -> str:
         """Return the screen and the lines that left it since the last look, without counting as one."""

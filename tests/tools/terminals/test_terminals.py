@@ -149,6 +149,26 @@ def test_a_key_is_answered_in_a_flood(desk: Desk) -> None:
     assert desk.process("screen", "flood")["screen"].count("y\n") > 20
 
 
+KEY = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "printf '%90s %s\\n' x {}",  # wrapped
+        "printf '{}\\e[12D'",  # the cursor is in it
+        "seq 28; printf '%90s %s\\n' x {}",  # it leaves the screen
+        "seq 60; printf '%90s %s\\n' x {}; seq 28",
+    ],
+)
+def test_a_secret_is_hidden_though_a_row_ends_in_it(desk: Desk, script: str) -> None:
+    desk.terminal(f"{script.format(KEY)}; exec sleep 100", background=True, name="job")
+    desk.process("wait", "job", quiet=0.3)
+    for shown in (desk.process("poll", "job"), desk.process("screen", "job"), desk.process("log", "job", lines=500)):
+        assert "[redacted: key]" in str(shown) or shown.get("scrolled") is None
+        assert all(part not in str(shown) for part in (KEY[:12], KEY[-12:], KEY[14:26]))
+
+
 # -- typing ----------------------------------------------------------------------------------------------------------
 
 
