@@ -37,6 +37,9 @@ ESCAPES = FULL_SCREEN | names("git crontab gpg bluetoothctl nmcli parted fdisk g
 _HISTORY = Regex(r"![^\s=(\"]|(?m:^\^)")
 _CLEARS = Regex(r"\bexec\s+-")
 _REBINDS = names("bind bindkey zle abbr")
+_SHOWS = frozenset("-a --all -g --save size speed sane echo -echo".split())
+"""Words of stty that leave the meaning of keys as it is, or restore it."""
+_SETS = Regex(r"\btermios\b|\btc(?:set|get)attr\b|\btty\.set")
 _SECURED_BY = "LESSSECURE"
 _CHANGES_VARIABLES = names("unset export declare typeset readonly read")
 
@@ -63,8 +66,8 @@ def changes_lines(text: str, before: str, acts: Sequence[Act]) -> str:
         return "may repeat an earlier line, by ! or ^"
     for act in acts:
         words = [one.text for one in act.argv]
-        if act.name in _REBINDS:
-            return f"may type other text, because {act.name} gave keys another meaning"
+        if act.name in _REBINDS or (act.name == "stty" and not _SHOWS.issuperset(words[1:])) or _SETS.search(text):
+            return "may type other text, because keys were given another meaning"
         if _reads_keys(act.name, words[1:]):
             return f"may be keys for {act.name}, which an earlier line started"
         if _changes_pagers(act, words) or _CLEARS.search(before + text):

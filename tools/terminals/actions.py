@@ -14,7 +14,7 @@ from tools.environments.shell.driver import quote
 from tools.processes.process import Process
 from tools.processes.table import ProcessTable
 from tools.processes.waiting import Until
-from tools.terminals.passwords import require_no_password
+from tools.terminals.modes import require_usual_input
 from tools.terminals.secrets import Redact
 from tools.terminals.terminal import SessionTerminal
 from tools.terminals.typed import END, INTERRUPT, Typing, keys_of, lines_of, typing
@@ -60,7 +60,7 @@ async def typing_effects(table: ProcessTable, args: Mapping[str, Any], record: M
     typed = _typing(terminal, args)
     if typed.only_ends:
         return [UsesProcess(name, "interrupts it" if INTERRUPT in typed.keys else "closes its input")]
-    await require_no_password(table.terminals, terminal, name)
+    await require_usual_input(table.terminals, terminal, name)
     return [_effect(table, name, terminal, typed, record)]
 
 
@@ -77,7 +77,7 @@ async def press(table: ProcessTable, args: Mapping[str, Any], record: Mapping[st
     terminal = terminal_of(table, name)
     typed = _typing(terminal, args)
     if not typed.only_ends:
-        await require_no_password(table.terminals, terminal, name)
+        await require_usual_input(table.terminals, terminal, name)
         typed = _typing(terminal, args)
         if list(judged) != [_effect(table, name, terminal, typed, record)]:
             raise ExecutionFailed("nothing was typed: another call typed something; call again")

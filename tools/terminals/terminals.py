@@ -105,13 +105,13 @@ class Terminals:
         runs, code, printed = terminal.runs, terminal.code, [(0, terminal.printed)]
         return replace(process, runs=runs, writes=runs, reads=runs, exit_code=code, ended_at=terminal.ended_at, parts=printed)
 
-    async def asks_password(self, terminal: SessionTerminal) -> bool:
-        """Return whether a program reads a line that the terminal does not show. Raises ExecutionFailed if that is unknown."""
+    async def settings(self, terminal: SessionTerminal) -> str:
+        """Return what ``stty -a`` prints about a terminal. Raises ExecutionFailed if it can't."""
         try:
-            words = (await self._helper.run(f"stty -a -F {quote(terminal.device)}")).split()
+            said = await self._helper.run(f"LC_ALL=C stty -a -F {quote(terminal.device)}")
         except HelperRefused as error:
             raise ExecutionFailed(f"nothing was typed: stty can't find out whether it asks for a password: {error}") from error
-        return b"icanon" in words and b"-echo" in words
+        return said.decode(errors="replace")
 
     async def end(self, name: str) -> None:
         """End the program of a terminal; does nothing for another process."""

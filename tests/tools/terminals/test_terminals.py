@@ -240,6 +240,22 @@ def test_a_prompt_that_names_a_password_counts_though_it_echoes(desk: Desk, prom
     desk.keys("job", "C-c")
 
 
+@pytest.mark.parametrize("setting", ["kill x", "erase x", "eol x", "intr x", "iuclc", "istrip", "igncr", "-icrnl", "werase 233"])
+def test_text_with_another_meaning_is_not_typed(desk: Desk, setting: str) -> None:
+    """003-30: the program would read another line than the judged one."""
+    desk.terminal(f"stty {setting}; echo ready; cat", background=True, name="job")
+    desk.process("wait", "job", pattern="ready")
+    assert "gives typed text another meaning" in desk.keys("job", "echo x rm -rf build", "Enter")
+    desk.process("signal", "job", signal="TERM")
+
+
+@pytest.mark.parametrize("program", ["python3 -q", "bash --norc", "vim -u NONE x", "less /etc/passwd", "top", "sh"])
+def test_programs_leave_text_its_meaning(desk: Desk, program: str) -> None:
+    desk.terminal(program, background=True, name="job")
+    desk.process("wait", "job", quiet=0.3)
+    assert "state" in desk.keys("job", "q", "Enter")
+
+
 REFUSED = [
     (("C-foo",), "No key is named 'C-foo'"),
     (("Ctrl-C",), "To type it as text: text:Ctrl-C"),
