@@ -1,4 +1,4 @@
-"""Settings of a terminal in which a model may not type: prompts for passwords, and keys with another meaning."""
+"""When a model may not type into a terminal: at a prompt for a password, and while characters have another meaning."""
 
 from __future__ import annotations
 
