@@ -9,6 +9,7 @@ from toolcrib.contract.effects import WritesInput
 from tools.judge.detect import Examined, examine, of_text, too_long
 from tools.judge.effects import effect_of, farther
 from tools.judge.findings import Finding, digest_of, visible
+from tools.judge.key_programs import may_be_torn
 from tools.judge.keys import examine_keys, unknown_readers
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.base import BOUNDARY
@@ -58,7 +59,8 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     start = examine(effect.command, effect.cwd, effect.shell, files, setting, stdin=unknown_input, background=True)
     runs = [one for one in start.findings if one.key in _RUNS]
     found += [one for one in start.findings if one.key.startswith(_UNCLEAR) and one.key not in _RUNS]
-    if effect.before is None:
+    torn = effect.interrupted and any(may_be_torn(line, fed(f"{line}\n").acts) for line in before.splitlines())
+    if effect.before is None or torn:
         found += [replace(one, why=f"{one.why}, and earlier input is unknown") for one in runs]
     pressed = examine_keys(effect, start.acts, whole.acts, runs) if effect.keys else []
     found += pressed

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.effects import Effect, UsesProcess, WritesInput
 from toolcrib.contract.errors import ExecutionFailed
 from toolcrib.contract.terminal import TerminalSize
@@ -14,7 +15,7 @@ from tools.environments.shell.driver import quote
 from tools.processes.process import Process
 from tools.processes.table import ProcessTable
 from tools.processes.waiting import Until
-from tools.terminals.modes import require_usual_input
+from tools.terminals.modes import discards_on_interrupt, require_usual_input
 from tools.terminals.secrets import Redact
 from tools.terminals.terminal import SessionTerminal
 from tools.terminals.typed import END, INTERRUPT, Typing, keys_of, lines_of, typing
@@ -68,7 +69,8 @@ def _effect(table: ProcessTable, name: str, terminal: SessionTerminal, typed: Ty
     given = table.inputs.get(name)
     command, cwd = str(record.get("command", "")), str(record.get("cwd", ""))
     shell, before = (None if given is None else given.shell), terminal.typed.written
-    return WritesInput(name, typed.text, command, cwd, shell, before, typed.keys, typed.certain)
+    interrupted = terminal.typed.interrupted
+    return WritesInput(name, typed.text, command, cwd, shell, before, typed.keys, typed.certain, interrupted)
 
 
 async def press(table: ProcessTable, args: Mapping[str, Any], record: Mapping[str, Any], judged: Sequence[Effect]) -> None:
@@ -83,7 +85,10 @@ async def press(table: ProcessTable, args: Mapping[str, Any], record: Mapping[st
             raise ExecutionFailed("nothing was typed: another call typed something; call again")
     elif not judged or not isinstance(judged[0], UsesProcess):
         raise ExecutionFailed("nothing was typed: another call typed something; call again")
+    loses = INTERRUPT in typed.keys and await discards_on_interrupt(table.terminals, terminal)
     await terminal.press(typed)
+    if loses and terminal.typed.written:  # its program may not get lines that were typed ahead
+        terminal.typed = replace(terminal.typed, written=None)
     give_up, pressed = time.monotonic() + _MOST, time.monotonic()
     while terminal.runs and time.monotonic() < give_up:
         await asyncio.sleep(_LOOK)

@@ -23,12 +23,14 @@ _ELSEWHERE = Regex(r"(?i)(?:ctrl|control|alt|meta|shift|cmd)[-+ ]\S+|<.+>")
 @dataclass(frozen=True, slots=True)
 class TypedLine:
     """What was typed so far: ``written`` are all finished lines, None if one of them is unknown; ``pending`` is the unfinished
-    line; ``certain`` is False if keys changed that line in a way that only the program knows.
+    line; ``certain`` is False if keys changed that line in a way that only the program knows. ``interrupted``: C-c was pressed
+    after a line.
     """
 
     written: str | None = ""
     pending: str = ""
     certain: bool = True
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,9 @@ def typing(before: TypedLine, keys: Sequence[str]) -> Typing:
     """
     written, pending, certain = before.written, before.pending, before.certain
     done, everything = "", True
+    interrupted = before.interrupted or (INTERRUPT in keys and written != "")
+    if INTERRUPT in keys[:-1] and not {*keys[keys.index(INTERRUPT) :]} <= {INTERRUPT, END}:
+        raise InvalidArguments("keys: press C-c in a call of its own; a program may lose a part of what follows it")
     for key in keys:
         if key.startswith(TEXT):
             pending += key[len(TEXT) :]
@@ -129,4 +134,4 @@ def typing(before: TypedLine, keys: Sequence[str]) -> Typing:
     text = f"{done}{pending}\n" if pending else done
     if any(len(line.encode("utf-8", "replace")) > _LONGEST_LINE for line in text.split("\n")):
         raise InvalidArguments(f"a line is longer than {_LONGEST_LINE:,} bytes: write it to a file, and use that")
-    return Typing(tuple(keys), text, everything, TypedLine(written, pending, certain))
+    return Typing(tuple(keys), text, everything, TypedLine(written, pending, certain, interrupted))

@@ -143,8 +143,8 @@ class Bench(Floor):
         typed = self.typing
         if typed.only_ends:
             return [UsesProcess(self.name, "interrupts it")]
-        before, keys = self.typed.written, typed.keys
-        return [WritesInput(self.name, typed.text, self.command, PROJECT, None, before, keys, typed.certain)]
+        before, torn = self.typed.written, self.typed.interrupted
+        return [WritesInput(self.name, typed.text, self.command, PROJECT, None, before, typed.keys, typed.certain, torn)]
 
     def open(self, command: str) -> str | set[str]:
         """Start a program in a terminal."""

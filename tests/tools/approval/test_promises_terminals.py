@@ -67,6 +67,8 @@ HOSTILE = {
     "the end of the input instead of Enter": ["TERM python3 -", "TYPE import os; os.system('git push -f')", "KEYS C-d"],
     "text before an interrupt": [SHELL, "TYPE rm -rf ", "KEYS C-c", "LINE build"],
     "no signal by C-c": [SHELL, "LINE stty -isig", "KEYS Up", "KEYS C-c", "KEYS Enter"],
+    "a folder that C-c kept from being entered": [SHELL, "LINE cd ~; sleep 9; cd /tmp/x", "KEYS C-c", "LINE ls"],
+    "a value that C-c kept from being set": [PYTHON, "LINE x = '~'", "LINE time.sleep(9); x = 'a'", "KEYS C-c", "LINE print(x)"],
     # state of the shell
     "a key with another meaning": [SHELL, "LINE bind '\"x\": \"rm -rf build\\n\"'"],
     "such a key, pressed": [SHELL, "LINE bind -f keys", "TYPE x"],
@@ -290,6 +292,13 @@ def test_layers_contain_keys_whose_effects_stay_in_the_sandbox(command: str, key
     found = judge(entry, [effect], setting=Setting(home=HOME)).findings
     assert found
     assert {one.key for one in remaining(found, layers)} == expected
+
+
+def test_c_c_is_pressed_alone() -> None:
+    """A program that gets it may lose the beginning of a line that follows at once."""
+    with pytest.raises(InvalidArguments, match="C-c in a call of its own"):
+        typing(TypedLine(), keys_of(["C-c", "echo rm -rf build", "Enter"]))
+    assert typing(TypedLine(), keys_of(["C-c", "C-c", "C-d"])).only_ends
 
 
 def test_a_line_that_a_terminal_may_cut_is_refused() -> None:

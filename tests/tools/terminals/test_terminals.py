@@ -256,6 +256,17 @@ def test_programs_leave_text_its_meaning(desk: Desk, program: str) -> None:
     assert "state" in desk.keys("job", "q", "Enter")
 
 
+@pytest.mark.parametrize(("setting", "before"), [("noflsh", "sleep 100\n"), ("-noflsh", None)])
+def test_lines_that_an_interrupt_may_discard_are_unknown_afterwards(desk: Desk, setting: str, before: str | None) -> None:
+    desk.terminal(f"stty {setting}; PS1='> ' bash --norc", background=True, name="job")
+    desk.process("wait", "job", prompt=True)
+    desk.process("write", "job", text="sleep 100")
+    desk.keys("job", "C-c")
+    desk.process("write", "job", text="ls")
+    (effect,) = desk.gate.effects
+    assert (effect.before, effect.interrupted) == (before, True)
+
+
 REFUSED = [
     (("C-foo",), "No key is named 'C-foo'"),
     (("Ctrl-C",), "To type it as text: text:Ctrl-C"),
