@@ -70,6 +70,7 @@ NEEDS: Mapping[str, Sequence[Need]] = {
     "judge": [Need("all its figures", _corpora)],
     "places": [Need("all its figures", all_of(runs("dockerd"), runs("sshd", far=False)))],
     "processes": [Need("all its figures", all_of(runs("dockerd"), runs("sshd", far=False)))],
+    "pty": [Need("all its figures", all_of(runs("dockerd"), runs("sshd", far=False)))],
     "park": [Need("the figures of PostgreSQL (park.resume_postgres)", _POSTGRES)],
     "store": [Need("the figures of PostgreSQL (store.append_postgres, store.blocking_postgres)", _POSTGRES)],
     "face": [Need("face.render", _rich)],

@@ -71,6 +71,7 @@ SERIES = (
                 "test_start_prints_one_object_a_figure",
                 "test_the_loop_is_measured_with_a_store_and_a_server",
                 "test_background_processes_are_measured",
+                "test_terminals_are_measured",
             }
         ),
     ),

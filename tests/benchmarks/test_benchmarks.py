@@ -23,6 +23,7 @@ import benchmarks.gateway
 import benchmarks.platforms
 import benchmarks.preview
 import benchmarks.processes
+import benchmarks.pty
 from benchmarks.__main__ import GROUPS, main
 from benchmarks._model_server import ModelServer
 from benchmarks._wire_streams import WIRES, streams
@@ -98,6 +99,29 @@ def test_background_processes_of_one_backend_are_measured(tmp_path: Path) -> Non
     ]
     assert [figure.name for figure in figures] == ["process.start_local", "process.poll_local", "process.find_local"]
     assert all(figure.value > 0 for figure in figures)
+
+
+@pytest.mark.full
+def test_terminals_are_measured(root: Path) -> None:
+    done = run(root, "pty", "--json", "--quick")
+    if "benchmarks pty: all its figures will be skipped: " in done.stderr:
+        assert done.returncode == 2
+        return
+    assert done.returncode in (0, 1), done.stderr
+    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
+    echoes = [f"pty.echo_{place}" for place in ("local", "bubblewrap", "docker", "ssh")]
+    assert names == [*echoes, "pty.flood", "pty.flood_memory", "pty.flood_key"]
+
+
+def test_terminals_of_one_backend_are_measured(tmp_path: Path) -> None:
+    """The short form of the test above."""
+    (tmp_path / "log").write_bytes(b"a line\n" * 1_000)
+    figures = [
+        asyncio.run(benchmarks.pty._echo(benchmarks._places.local(), tmp_path, 3, 1.0)),
+        *asyncio.run(benchmarks.pty._flood(tmp_path, 1)),
+    ]
+    assert [figure.name for figure in figures] == ["pty.echo_local", "pty.flood", "pty.flood_memory"]
+    assert all(figure.value > 0 for figure in figures[:2])
 
 
 def test_the_quick_groups_run(root: Path) -> None:
