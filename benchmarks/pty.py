@@ -99,7 +99,7 @@ async def _echo(place: Place, cwd: Path, rounds: int, bare: float) -> Figure:
     """Time from a key to the screen, for a program that prints each key."""
     took: list[float] = []
     async with _terminal(place, cwd, _RAW) as terminal:
-        await _until(lambda: terminal.screen().startswith("ready"), 0.005)
+        await _until(lambda: terminal.screen(str).startswith("ready"), 0.005)
         for number in range(rounds + 5):
             printed, begin = terminal.printed, time.perf_counter()
             await _press(terminal, "x")
@@ -108,8 +108,8 @@ async def _echo(place: Place, cwd: Path, rounds: int, bare: float) -> Figure:
             if number >= 5:
                 took.append((time.perf_counter() - begin) * 1e3)
             await asyncio.sleep(0.01)
-        if "xxx" not in terminal.screen():
-            raise CannotMeasureError(f"{place.name}: the keys are not on the screen: {terminal.screen()!r}")
+        if "xxx" not in terminal.screen(str):
+            raise CannotMeasureError(f"{place.name}: the keys are not on the screen: {terminal.screen(str)!r}")
     against = f"a bare PTY here, read and written by one thread; measured: p95 of {rounds} keys"
     return Figure(f"pty.echo_{place.name}", _p95(took), "ms", bare, _ECHO[place.name], "value", against)
 
@@ -162,7 +162,7 @@ async def _flood(cwd: Path, rounds: int) -> list[Figure]:
             while terminal.printed < printed:  # each line feed has a carriage return too
                 most = max(most, _memory())
                 await asyncio.sleep(0.01)
-            terminal.screen()
+            terminal.screen(str)
             took["ours"].append(time.perf_counter() - begin)
             grown = max(grown, most - before)
     middle = {name: statistics.median(times) for name, times in took.items()}
