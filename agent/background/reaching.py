@@ -106,6 +106,14 @@ async def log_from(store: Store, one: Mapping[str, Json], *, lines: int, begin: 
     return _checked(one["session"], await ask(store, {one["session"]: request}, _LOOK))
 
 
+async def socket_of(store: Store, one: Mapping[str, Json]) -> str:
+    """Return the path of a socket to attach to a process's terminal. Raises Unreached and StoreFailed."""
+    if one["state"] in (UNATTENDED, ENDED):
+        raise Unreached(f"{one['name']} is out of reach: the toolcrib that had its session open was killed")
+    request = {"action": "attach", "name": one["name"]}
+    return str(_checked(one["session"], await ask(store, {one["session"]: request}, _LOOK))["socket"])
+
+
 async def end(crib: Crib, wanted: Sequence[Mapping[str, Json]]) -> None:
     """End processes, and keep their logs. Raises Unreached, ToolcribError and StoreFailed."""
     names: dict[str, list[str]] = {}

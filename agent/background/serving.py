@@ -105,6 +105,10 @@ class ProcessServer:
                 return {"error": "this session belongs to another principal"}
             if request["action"] == "log":
                 return await log_of(self._scope, request["name"], lines=request["lines"], begin=request["begin"])
+            if request["action"] == "attach":
+                from agent.background.attach_socket import offer
+
+                return {"socket": offer(self._scope, request["name"])}
             if request["action"] == "end":
                 await end_in(self._scope, request["names"])
             return {"processes": await processes_in(self._scope)}

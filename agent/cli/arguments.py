@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _SESSIONS = 30
 _TITLE = 60
-_PS_ACTIONS = (("log", "its output"), ("screen", "its terminal"), ("stop", "end it"))
+_PS_ACTIONS = (("log", "its output"), ("stop", "end it"))
+_IN_TERMINALS = (("screen", "its terminal"), ("attach", "watch its terminal, and type"))
 
 
 def offers_of(chat: Conversation) -> Mapping[str, Offers]:
@@ -64,7 +65,9 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
     async def processes() -> Iterable[tuple[str, str]]:
         table = chat.session.scope.opened_processes
         running = () if table is None else sorted(table.names)
-        return [(f"{word} {name}", about) for name in running for word, about in _PS_ACTIONS]
+        terminals = () if table is None else table.terminals
+        words = [(name, one) for name in running for one in (*_PS_ACTIONS, *(_IN_TERMINALS if name in terminals else ()))]
+        return [(f"{word} {name}", about) for name, (word, about) in words]
 
     return {
         "/theme": themes,

@@ -35,7 +35,7 @@ PLACES: Mapping[tuple[str, str], str] = {
     ("config", "set"): "keys",
     ("config", "unset"): "keys",
     ("config", "show"): "keys",
-    **{("ps", action): "processes" for action in ("show", "log", "kill")},
+    **{("ps", action): "processes" for action in ("show", "log", "kill", "attach")},
     **{("cron", action): "jobs" for action in ("run", "pause", "resume", "stop", "remove", "history")},
     ("env", "test"): "backends",
     ("env", "shell"): "backends",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
+from agent.background.typed import TYPED
 from agent.cli.escape import one_line, tame
 from agent.cli.session_format import heading
 from agent.cli.short_forms import ID_CHARS
@@ -15,6 +17,7 @@ from agent.conversation.compressed import compression_words
 from agent.conversation.lineage import IMPORTED, is_delegate
 from agent.providers._history import whole
 from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.state import StateValue
 from toolcrib.contract.store import AuditEntry, CallRecord, SessionInfo, Store
 from toolcrib.contract.types import ToolResult
 from tools.dispatch.gates import NO_USER
@@ -28,7 +31,16 @@ async def story(store: Store, info: SessionInfo) -> list[str]:
     known, audit = await store.ledger.calls(info.id), await store.audit.entries(info.id)
     before = await _taken_over(store, info)
     imported = IMPORTED in info.place
-    return [*heading(info), *_lines(await store.sessions.messages(info.id), known, audit, before, imported=imported)]
+    lines = _lines(await store.sessions.messages(info.id), known, audit, before, imported=imported)
+    return [*heading(info), *lines, *_typed((await store.state.of("session", info.id)).get(TYPED.name))]
+
+
+def _typed(kept: StateValue | None) -> Iterator[str]:
+    """Yield what a user typed into the session's terminals."""
+    for one in () if kept is None else kept.value:
+        when = datetime.fromtimestamp(one["at"]).strftime("%H:%M:%S")
+        what = "a line that was not shown" if one.get("hidden") else one_line(one["line"], _PREVIEW)
+        yield f"user, into {tame(one['process'])} at {when}: {what}"
 
 
 async def _taken_over(store: Store, info: SessionInfo) -> Mapping[str, tuple[str, CallRecord]]:

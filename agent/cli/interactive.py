@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
 
+    from agent.background.attached import Attached
     from agent.cli.conversation import Conversation
     from agent.config._model import DisplayConfig
 
@@ -362,6 +363,12 @@ class InteractiveChat:
 
     async def edited(self, text: str) -> str | None:
         return await self.keyboard.edited(text)
+
+    async def attend(self, attached: Attached, name: str) -> str:
+        from agent.cli.attached_screen import attend
+
+        async with self.keyboard.aside():
+            return await attend(attached, name, self.board.painter.theme)
 
     async def read(self, whole: str, diff: str = "") -> None:
         """Show a text and a diff, in the pager if they are long."""

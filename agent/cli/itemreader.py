@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from agent.background.attached import Attached
     from agent.cli.screen.list_picker import PickItem
 
 
 class ItemReader(Protocol):
-    """Shows items in full and lists to pick from, switches colours, and restores unsent input."""
+    """Shows items in full, lists to pick from and terminals, switches colours, and restores unsent input."""
 
     def number_of(self, call_id: str) -> int | None:
         """Return the number of the newest call with that id, or None if it was not shown."""
@@ -40,6 +41,12 @@ class ItemReader(Protocol):
 
     async def edited(self, text: str) -> str | None:
         """Return the text after the user has edited it, or None if the editor failed."""
+        ...
+
+    async def attend(self, attached: Attached, name: str) -> str:
+        """Show a terminal of the session in place of the chat until the user leaves it. Return what happened. Raises
+        ToolcribError.
+        """
         ...
 
     def switch_theme(self, name: str) -> str:

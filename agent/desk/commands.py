@@ -113,11 +113,11 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     ),
     "/ps": SlashCommand(
         "the background processes of this session; /ps log NAME shows the end of one's output, /ps screen NAME its terminal,"
-        " /ps stop NAME ends one",
+        " /ps attach NAME opens it, /ps stop NAME ends one",
         surfaces=SURFACES,
         in_chat="the background processes of this chat; /ps log NAME, screen NAME or stop NAME",
         at_once=True,
-        arguments="[log|screen|stop NAME]",
+        arguments="[log|screen|attach|stop NAME]",
     ),
     "/env": SlashCommand("the backend and folder that commands run in", at_once=True, alone=True),
     "/export": SlashCommand(

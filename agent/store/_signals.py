@@ -33,9 +33,9 @@ def folder_of(store: Path) -> Path:
 def dead_sockets(folder: Path) -> list[Path]:
     """Return the sockets of processes that have ended."""
     found: list[Path] = []
-    if not folder.is_dir() or not _is_private(folder):
+    if not folder.is_dir() or not is_private(folder):
         return found
-    with _reachable(folder) as near:
+    with reachable(folder) as near:
         for path in sorted(folder.iterdir()):
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
                 try:
@@ -101,9 +101,9 @@ class SocketSignals:
     def _send(self, datagram: bytes, names: list[str] | None) -> list[str]:
         """Send to the named sockets, or to all, and return those whose queue is full."""
         full: list[str] = []
-        if not _is_private(self._folder):
+        if not is_private(self._folder):
             return full
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _reachable(self._folder) as near:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, reachable(self._folder) as near:
             sender.setblocking(False)
             for name in names or [path.name for path in self._folder.iterdir()]:
                 try:
@@ -122,12 +122,12 @@ class SocketSignals:
     def _open(self) -> None:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _is_private(self._folder):
+            if not is_private(self._folder):
                 raise PermissionError(errno.EPERM, "the folder must be private to this user", str(self._folder))
             path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}"
             listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             try:
-                with _reachable(self._folder) as near:
+                with reachable(self._folder) as near:
                     listening.bind(os.fsencode(near / path.name))
             except OSError:
                 listening.close()
@@ -158,7 +158,7 @@ class SocketSignals:
         ):  # a forked child: the socket is its parent's
             return None
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _reachable(self._folder) as near:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, reachable(self._folder) as near:
                 sender.sendto(_BYE, os.fsencode(near / path.name))
             path.unlink()  # the folder stays: another process may be about to listen in it
         except OSError as error:  # the socket was removed: the thread keeps waiting, and ends with the process
@@ -172,7 +172,8 @@ def _join(thread: threading.Thread | None) -> None:
         thread.join()
 
 
-def _is_private(folder: Path) -> bool:
+def is_private(folder: Path) -> bool:
+    """Return whether only this account can use the folder."""
     try:
         found = folder.lstat()
     except OSError:
@@ -181,7 +182,7 @@ def _is_private(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _reachable(folder: Path) -> Iterator[Path]:
+def reachable(folder: Path) -> Iterator[Path]:
     """Yield a path of the folder that is short enough for a socket, through an open handle if needed (Linux)."""
     if len(os.fsencode(folder)) + 20 <= _LONGEST_PATH:
         yield folder

@@ -17,7 +17,7 @@ from tools.processes.table import ProcessTable
 from tools.processes.waiting import Until
 from tools.terminals.modes import discards_on_interrupt, require_usual_input
 from tools.terminals.secrets import Redact
-from tools.terminals.terminal import SessionTerminal
+from tools.terminals.terminal import HELD, SessionTerminal
 from tools.terminals.typed import END, INTERRUPT, Typing, keys_of, lines_of, typing
 
 _LOOK = 0.02
@@ -58,6 +58,8 @@ async def typing_effects(table: ProcessTable, args: Mapping[str, Any], record: M
     terminal = terminal_of(table, name)
     if not terminal.runs:
         raise ExecutionFailed(f"nothing was typed: {name} has ended")
+    if terminal.is_held:  # before an approval request
+        raise ExecutionFailed(f"nothing was typed: {HELD}")
     typed = _typing(terminal, args)
     if typed.only_ends:
         return [UsesProcess(name, "interrupts it" if INTERRUPT in typed.keys else "closes its input")]
@@ -101,8 +103,10 @@ async def press(table: ProcessTable, args: Mapping[str, Any], record: Mapping[st
 
 def shown(terminal: SessionTerminal, redact: Redact, *, whole: bool = False) -> dict[str, Any]:
     """Return the screen, or the rows that changed, and the lines that left it, as fields of a result."""
-    look = terminal.look(redact, whole=whole)
+    note, look = terminal.note, terminal.look(redact, whole=whole)
     data: dict[str, Any] = {"screen" if look.is_whole else "changed": look.text}
+    if note:
+        data["note"] = note
     if look.above:
         cut = len(look.above) > _LONGEST
         data["scrolled"] = look.above[-_LONGEST:].partition("\n")[2] if cut else look.above
@@ -141,8 +145,10 @@ async def wait_for(
 
 
 async def resize(table: ProcessTable, args: Mapping[str, Any]) -> None:
-    """Change a terminal's size, and give its program time to draw."""
+    """Change a terminal's size, and give its program time to draw. Raises ExecutionFailed while a user types in it."""
     terminal = terminal_of(table, str(args["name"]))
+    if terminal.is_held:
+        raise ExecutionFailed(HELD)
     await terminal.resize(TerminalSize(args["columns"], args["rows"]))
     await asyncio.sleep(4 * _SETTLED)
 

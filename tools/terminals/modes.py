@@ -26,6 +26,18 @@ _CHANGED = (
 )
 
 
+async def asks_password(terminals: Terminals, terminal: SessionTerminal) -> bool:
+    """Return whether the program waits for a line that it does not show, or its prompt names a password. Raises ExecutionFailed
+    if that is unknown.
+    """
+    return _hides(await terminals.settings(terminal), terminal)
+
+
+def _hides(settings: str, terminal: SessionTerminal) -> bool:
+    words = settings.split()
+    return ("icanon" in words and "-echo" in words) or _PROMPT.search(terminal.row()) is not None
+
+
 async def require_usual_input(terminals: Terminals, terminal: SessionTerminal, name: str) -> None:
     """Raise ExecutionFailed if the program waits for a line that it does not show, if its prompt names a password, or if the
     terminal changes printable characters or takes them for keys.
@@ -33,7 +45,7 @@ async def require_usual_input(terminals: Terminals, terminal: SessionTerminal, n
     said = await terminals.settings(terminal)
     words = said.split()
     by_line = "icanon" in words
-    if (by_line and "-echo" in words) or _PROMPT.search(terminal.row()):
+    if _hides(said, terminal):
         raise ExecutionFailed(_ASKS.format(name))
     special = [value for key, value in _SPECIAL.findall(said) if key not in _NUMBERS]
     joins = by_line and ("-icrnl" in words or "igncr" in words)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.terminal import TerminalProcess, TerminalSize
-from tools.screen.terminal import CURSOR_MARK, TerminalScreen
+from tools.screen.terminal import CURSOR_MARK, ScreenCursor, ScreenModes, TerminalScreen
 from tools.terminals.reader import beside, run_beside
 from tools.terminals.secrets import Redact, without_secrets
 from tools.terminals.typed import TypedLine, Typing
@@ -27,6 +27,8 @@ _PROMPTS = {0.3: ("$", "#", ">", "%", "\u276f", "\u279c", "\u00bb"), 1.0: (":", 
 """Ends of prompts, by the seconds without output after which they count: other text ends with a colon, too."""
 _WRAPPED = 4
 """Lines above the screen whose end may be the beginning of a secret on it."""
+HELD = "the user types in this terminal: wait until they give it back"
+_TYPED = "the user typed here since your last look, and may have left an unfinished line"
 MOST_LINES = 200
 """Lines above the screen that one look returns at most."""
 
@@ -41,6 +43,16 @@ class ScreenLook(NamedTuple):
     is_whole: bool
     above: str
     omitted: int
+
+
+class TerminalView(NamedTuple):
+    """The screen as it is painted for a user. ``rows`` contain printable text and SGR sequences alone."""
+
+    rows: tuple[str, ...]
+    columns: int
+    cursor: ScreenCursor
+    title: str
+    modes: ScreenModes
 
 
 class SessionTerminal:
@@ -65,6 +77,10 @@ class SessionTerminal:
         self.code: int | None = None
         self.ended_at: float | None = None
         self._paying: asyncio.Task[None] | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._user: object = None
+        self._is_users = False
+        """True if a user typed since the model's last look."""
         run_beside(self._drain())
 
     @property
@@ -84,6 +100,7 @@ class SessionTerminal:
                         self._screen.feed(piece)
                         self.printed += len(piece)
                         self.changed = time.monotonic()
+                    self._tell()
                     if self._owed and self._paying is None:
                         self._paying = asyncio.create_task(self._pay())
                     await asyncio.sleep(0)  # others are read, and typed into, between two pieces of a flood
@@ -95,6 +112,7 @@ class SessionTerminal:
             self.code, self.ended_at = code, time.time()
             if self._paying is not None:
                 self._paying.cancel()
+            self._tell()
         with contextlib.suppress(EnvironmentFailed):
             await self._on_end(code)
 
@@ -142,7 +160,7 @@ class SessionTerminal:
             changes, rows, columns = screen.changes(self._mark), self._rows(redact), screen.size[0]
             used = len(screen.text().split("\n"))
             whole = whole or not self._is_seen or len(changes.rows) * 2 > used
-            self._mark, self._is_seen = screen.mark(), True
+            self._mark, self._is_seen, self._is_users = screen.mark(), True, False
             cursor, first = screen.cursor, screen.lines[:1]
         above = without_secrets([*changes.scrolled[-MOST_LINES:], *first], columns, redact)[: -len(first)]
         omitted = changes.lost + len(changes.scrolled) - len(above)
@@ -175,8 +193,10 @@ class SessionTerminal:
     # -- using it ----------------------------------------------------------------------------------------------------
 
     async def press(self, typing: Typing) -> None:
-        """Press keys. Raises ExecutionFailed if the program has ended or does not read."""
+        """Press keys. Raises ExecutionFailed if the program has ended or does not read, or while a user types."""
         with self._lock:
+            if self.is_held:
+                raise ExecutionFailed(f"nothing was typed: {HELD}")
             data = typing.data(application_cursor=self._screen.modes.application_cursor)
         self.typed = typing.after  # also if it fails, because a part may have been read
         try:
@@ -192,6 +212,64 @@ class SessionTerminal:
         with self._lock:
             self._screen.resize(size.columns, size.rows)
         await beside(self._process.resize(size))
+
+    # -- a user at it ------------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> TerminalSize:
+        """The size of the terminal."""
+        with self._lock:
+            return TerminalSize(*self._screen.size)
+
+    @property
+    def is_held(self) -> bool:
+        """True while a user types in it: the model may not."""
+        return self._user is not None
+
+    @property
+    def note(self) -> str:
+        """What the model is told about a user at this terminal, "" for nothing."""
+        return HELD if self.is_held else _TYPED if self._is_users else ""
+
+    def view(self) -> TerminalView:
+        """Return the screen to paint for a user."""
+        with self._lock:
+            screen = self._screen
+            return TerminalView(tuple(screen.rows_as_sgr()), screen.size[0], screen.cursor, screen.title, screen.modes)
+
+    def listen(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Call ``heard``, from any thread, when the screen or the user at it may have changed, and at the end. Return a function
+        that stops this.
+        """
+        self._listeners.append(heard)
+        return lambda: self._listeners.remove(heard)
+
+    def _tell(self) -> None:
+        for heard in [*self._listeners]:
+            heard()
+
+    def hold(self, user: object) -> bool:
+        """Give the terminal to a user. Return False if another one has it."""
+        with self._lock:
+            if self._user not in (None, user):
+                return False
+            self._user = user
+        self._tell()
+        return True
+
+    def release(self, user: object) -> None:
+        """Give the terminal back to the model, if this user has it. What the current line contains is unknown now."""
+        with self._lock:
+            if self._user is not user:
+                return
+            self._user, self._is_users, self.typed = None, True, TypedLine(None, "", certain=False)
+        self._tell()
+
+    async def type_bytes(self, data: bytes) -> None:
+        """Type what the user types, who sees whether the program reads it."""
+        with contextlib.suppress(TimeoutError, OSError, EnvironmentFailed):
+            async with asyncio.timeout(_TYPES):
+                await beside(self._process.write(data))
 
     async def end(self) -> None:
         """End the program and all that it left in the terminal."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent.process import Crib
     from toolcrib.contract.types import Json
 
-HELP = "List the background processes of your sessions, show their output, and end them."
+HELP = "List the background processes of your sessions, show their output, attach to their terminals, and end them."
 _EPILOG = """\
 examples:
   toolcrib ps                          the background processes of all your sessions
@@ -29,6 +29,7 @@ examples:
   toolcrib ps log server -n 20         the last 20 lines
   toolcrib ps kill 4f1c/server watch   end two processes with all that they started; their logs stay
   toolcrib ps kill --all --yes         end all, without a question
+  toolcrib ps attach 4f1c/repl         watch a terminal live; your first key takes it from the model, Ctrl-] gives it back
 
 A model starts these processes with its tool terminal (background: true); they end with their session. The toolcrib that has a
 session open answers for its processes. If that toolcrib was killed, the state is "unattended": the processes may still run. To
@@ -36,11 +37,16 @@ continue with them, or to read their logs, resume the session: toolcrib chat --r
 name; the session's others continue, and all logs stay until the resumed session ends or `toolcrib env prune` removes them.
 In a chat, /ps shows the processes of that chat. Inside a session all of these commands are refused.
 
+`attach` is for processes in a terminal (pty: true), on the machine that has their session open. All keys reach the program,
+also Ctrl-C; only Ctrl-] is yours. While you type, the model can look but not type, and the terminal has the size of your window.
+What you type is recorded in the session (toolcrib trace), except what the terminal does not show, such as passwords. The model
+reads that you typed, and what is on the screen.
+
 exit codes: 0 done, 1 no such process or it can't be reached, 2 wrong command line or configuration, 130 interrupted.
 """
 _OVER = ("exited", "lost", "ended")
 """States of processes that no longer run."""
-_ACTIONS = ("list", "show", "log", "kill")
+_ACTIONS = ("list", "show", "log", "kill", "attach")
 _FOLLOW = 0.5
 
 
@@ -58,16 +64,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from agent.background.reaching import Unreached
     from agent.cli.escape import tame
+    from agent.cli.terminal import is_interactive
     from tools.dispatch.bridge import run_async
 
     if args.action == "list" and args.names:
         raise ToolcribError(f"list takes no names; to show a process: toolcrib ps show {args.names[0]}")
-    if args.action in ("show", "log") and len(args.names) != 1:
+    if args.action in ("show", "log", "attach") and len(args.names) != 1:
         raise ToolcribError(f"give one process: toolcrib ps {args.action} SESSION/NAME; to list processes: toolcrib ps")
     if args.action == "kill" and bool(args.names) == args.all:
         raise ToolcribError("name what to end: toolcrib ps kill SESSION/NAME ..., or --all")
     if args.follow and (args.json or args.action != "log"):
         raise ToolcribError("-f is for log, without --json")
+    if args.action == "attach" and (args.json or not is_interactive()):
+        raise ToolcribError("attach needs a user at a terminal: standard input and output must be one, without --json")
     with open_crib(args, looks=True, as_confirmed=args.action != "kill") as crib:
         refuse_below(folders_of(crib.config), f"`toolcrib ps {args.action}`")
         try:
@@ -156,9 +165,26 @@ async def _kill(crib: Crib, args: argparse.Namespace) -> int:
     return OK
 
 
+async def _attach(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.background.attach_socket import attach
+    from agent.background.reaching import all_processes, chosen, socket_of
+    from agent.cli.attached_screen import attend
+    from agent.cli.escape import tame
+    from agent.cli.screen.themes import theme_for
+    from agent.policy.self_protection import refuse_below_any
+
+    refuse_below_any("`toolcrib ps attach`")
+    [one] = chosen(await all_processes(crib), args.names)
+    attached = await attach(await socket_of(crib.store, one))
+    display = crib.config.display
+    print(tame(await attend(attached, one["name"], theme_for(display.theme, display.color))))
+    return OK
+
+
 _DO: Mapping[str, Callable[[Crib, argparse.Namespace], Coroutine[Any, Any, int]]] = {
     "list": _list,
     "show": _show,
     "log": _log,
     "kill": _kill,
+    "attach": _attach,
 }

@@ -37,7 +37,9 @@ _SOCKETS: Mapping[str, Regex[str]] = {
         rf"|{_RUN}/(?:(?:keyring|gcr)/|ssh-agent|openssh_agent)"
     ),
     "multiplexer": Regex(rf"/tmux-{_NUMBER}/[^/\s]|/screens?/S-|/\.screen/\d|/zellij-{_NUMBER}/|{_RUN}/zellij/"),
-    "ours": Regex(rf"/toolcrib-console-{_NUMBER}|{_RUN}/toolcrib|/tmp/toolcrib-(?:[a-z]+-)?\d+/|/toolcrib\.db-signals/"),
+    "ours": Regex(
+        rf"/toolcrib-console-{_NUMBER}|{_RUN}/toolcrib|/tmp/toolcrib-(?:[a-z]+-)?\d+/|/(?:toolcrib\.db-signals|terminal-sockets)/"
+    ),
 }
 """Kinds of sockets, by a pattern that is searched in paths, words and code."""
 _MARKS = ("sock", "/user/", "agent", "dbus", "tmux-", "screen", "zellij", "systemd", "toolcrib", f"{HOLE}/", "%2")

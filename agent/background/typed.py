@@ -1,0 +1,88 @@
+"""Record what a user types into a session's terminals, line by line, but no passwords."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.state import StateKey, StateUpdate
+from toolcrib.contract.types import Json
+from tools.dispatch.scope import CallScope
+from tools.judge.findings import visible
+from tools.processes.records import record
+from tools.terminals.modes import asks_password
+from tools.terminals.terminal import SessionTerminal
+
+TYPED = StateKey("typed_by_user", list)
+"""The last lines that users typed into the session's terminals: ``process``, ``at`` (Unix seconds), and ``line``, or ``hidden``
+for a line that the terminal did not show.
+"""
+_log = logging.getLogger(__name__)
+_MOST, _LONGEST, _EACH = 32_768, 2_000, 100
+"""Characters of all recorded lines, of one, and of what each counts besides its text."""
+_PIECES = Regex(rb"[^\r\n\x03\x04\x1a]*[\r\n\x03\x04\x1a]|[^\r\n\x03\x04\x1a]+")
+"""Typed text up to a key that ends a line: Enter, or a key that the terminal takes for itself."""
+_ENDS = (b"\r", b"\n", b"\x03", b"\x04", b"\x1a")
+_AGAIN, _PATIENCE = 0.25, 0.5
+"""Seconds after which a terminal is examined again within a line, and seconds that this may take."""
+
+
+class TypedInput:
+    """What a user types into a terminal. A line is recorded only if the terminal showed it: it is examined when the line begins,
+    while it is typed, and before the program gets its end.
+    """
+
+    def __init__(self, scope: CallScope, name: str, terminal: SessionTerminal) -> None:
+        self._scope, self._name, self._terminal = scope, name, terminal
+        self._line = b""
+        self._is_hidden = False
+        self._examined = 0.0
+        self._lines: list[Mapping[str, Json]] = []
+        self._asking: asyncio.Task[bool] | None = None
+
+    async def type(self, data: bytes) -> None:
+        """Type, and record finished lines."""
+        for piece in _PIECES.findall(data):
+            ends = piece.endswith(_ENDS)
+            if not self._line or ends or time.monotonic() - self._examined >= _AGAIN:
+                hides = await self._hides()
+                self._is_hidden = hides or (self._is_hidden and bool(self._line))
+            self._line += piece
+            await self._terminal.type_bytes(piece)
+            if ends or len(self._line) > _LONGEST:
+                await self.keep()
+
+    async def keep(self) -> None:
+        """Record the line, also if it is unfinished."""
+        if not self._line:
+            return
+        text = visible(self._line.rstrip(b"\r\n").decode("utf-8", "replace"), _LONGEST)
+        what: Mapping[str, Json] = {"hidden": True} if self._is_hidden else {"line": self._scope.redact(text)}
+        line = {"process": self._name, "at": time.time(), **what}
+        self._line, self._is_hidden = b"", False
+        try:
+            await record(self._scope, (TYPED, StateUpdate(lambda known: _last([*(known or ()), line]))))
+        except StoreFailed as error:
+            _log.error("a line that was typed into %s could not be recorded: %s", self._name, error)
+
+    async def _hides(self) -> bool:
+        """Return whether the terminal hides what is typed, or that is unknown."""
+        if self._asking is not None and not self._asking.done():
+            return True
+        self._asking = asyncio.ensure_future(asks_password(self._scope.processes.terminals, self._terminal))
+        done, _ = await asyncio.wait([self._asking], timeout=_PATIENCE)  # not cancelled: that would end the table's helper
+        self._examined = time.monotonic()
+        return not done or self._asking.exception() is not None or self._asking.result()
+
+
+def _last(lines: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the last lines, of which not too much is kept."""
+    room, begin = _MOST, len(lines)
+    while begin and (room := room - _EACH - len(lines[begin - 1].get("line", ""))) >= 0:
+        begin -= 1
+    return lines[begin:]

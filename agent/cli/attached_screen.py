@@ -1,0 +1,216 @@
+"""A terminal of a session on the user's whole window: painted, typed into with the first key, and left with Ctrl-]."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from agent.background.attached import ANOTHER, NO_ONE, YOU
+from agent.cli.escape import one_line
+from agent.cli.screen import tty
+from agent.cli.screen.cells import shortened, width
+from agent.cli.signals import interrupting
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.terminal import TerminalSize
+
+if TYPE_CHECKING:
+    from agent.background.attached import Attached, AttachedView
+    from agent.cli.screen.themes import Theme
+
+_LEAVES = b"\x1d"
+_SMALLEST = TerminalSize(20, 5)
+_LOOK = 0.1
+_WORDS = {
+    NO_ONE: "watching, typing takes over · Ctrl-] leaves",
+    YOU: "you type · Ctrl-] gives it back",
+    ANOTHER: "another window types · Ctrl-] leaves",
+}
+_BEGIN, _END = "\x1b[?1049h\x1b[?7l", "\x1b[m\x1b[?2004l\x1b[?1l\x1b[?7h\x1b[?25h\x1b[?1049l"
+_FRAME, _FRAME_END = "\x1b[?2026h\x1b[?25l", "\x1b[?2026l"
+_PARTS = Regex(r"\x1b\[([\d;]*)m|([^\x00-\x1f\x7f-\x9f])")
+_ATTRIBUTES = frozenset("0 1 2 3 4 7 9".split())
+"""Parameters of SGR that are no colours."""
+
+
+def cut_row(row: str, columns: int, *, colours: bool) -> tuple[str, int]:
+    """Return the part of a row that fits, and its width. It contains nothing but printable text and SGR sequences."""
+    parts, used, styled = list[str](), 0, False
+    for one in _PARTS.finditer(row):
+        if one[2] is None:
+            style = one[1] if colours else ";".join(_without_colours(one[1].split(";")))
+            parts.append(f"\x1b[{style}m")
+            styled = True
+        elif (used := used + width(one[2])) > columns:
+            used -= width(one[2])
+            break
+        else:
+            parts.append(one[2])
+    return "".join(parts) + "\x1b[m" * styled, used
+
+
+def _without_colours(codes: list[str]) -> Iterator[str]:
+    """Yield the parameters that are no colours."""
+    left = iter(codes)
+    for code in left:
+        if code in ("38", "48", "58"):  # the colour follows: 5;N or 2;R;G;B
+            for _ in range(1 if next(left, "") == "5" else 3):
+                next(left, "")
+        elif code in _ATTRIBUTES:
+            yield code
+
+
+class AttachedScreen:
+    """The window with an attached terminal. Its last row shows who types, in the chat's colours."""
+
+    def __init__(self, name: str, theme: Theme, write: Callable[[str], None] = tty.write) -> None:
+        self._name, self._theme, self._write = one_line(name), theme, write
+        self._painted: list[str] = []
+        self._window = TerminalSize()
+        self._view: AttachedView | None = None
+
+    @property
+    def program_window(self) -> TerminalSize:
+        """The part of the window that the terminal may use."""
+        return TerminalSize(max(self._window.columns, _SMALLEST.columns), max(self._window.rows, _SMALLEST.rows) - 1)
+
+    @property
+    def is_typing(self) -> bool:
+        return self._view is not None and self._view.typist == YOU
+
+    def fit(self, window: TerminalSize) -> None:
+        """Paint everything in a window of this size."""
+        self._window, self._painted = window, []
+        if self._view is not None:
+            self.paint(self._view)
+
+    def paint(self, view: AttachedView) -> None:
+        """Paint the rows that changed. A terminal larger than the window is shown around its cursor."""
+        self._view = view
+        columns, room = self._window.columns, self._window.rows - 1
+        top = max(0, view.cursor.row - room + 1)
+        colours = self._theme.name != "none"
+        rows = [cut_row(row, columns, colours=colours) for row in view.rows[top : top + room]]
+        lines = [row + "\x1b[K" * (used < columns) for row, used in rows]
+        lines += ["\x1b[K"] * (room - len(lines)) + [self._last_row(view, columns)]
+        self._painted = self._painted or ["\0"] * len(lines)
+        changed = [(at, line) for at, line in enumerate(lines) if self._painted[at] != line]
+        self._painted = lines
+        row, column, visible = view.cursor
+        shown = visible and column < columns and row - top < room
+        place = f"\x1b[{row - top + 1};{column + 1}H\x1b[?25h" if shown else ""
+        painted = "".join(f"\x1b[{at + 1};1H{line}" for at, line in changed)
+        keys = f"\x1b[?1{'hl'[not view.application_cursor]}\x1b[?2004{'hl'[not view.paste]}"
+        self._write(f"{_FRAME}{painted}{keys}{place}{_FRAME_END}")
+
+    def _last_row(self, view: AttachedView, columns: int) -> str:
+        cut = " · larger than this window" * (len(view.rows) >= self._window.rows or view.columns > columns)
+        title = f" · {one_line(view.title)}" if view.title else ""
+        text = shortened(f"{self._name} · {_WORDS[view.typist]}{cut}{title}", columns)
+        return f"{self._theme.begin('said' if view.typist == YOU else 'dim')}{text}\x1b[m" + "\x1b[K" * (width(text) < columns)
+
+
+async def attend(attached: Attached, name: str, theme: Theme) -> str:
+    """Show a terminal until the user leaves it or it ends. Return what happened. The user's own terminal is then as before.
+
+    Raises ToolcribError if the window is too small.
+    """
+    window = TerminalSize(*tty.size())
+    try:
+        if window.columns < _SMALLEST.columns or window.rows < _SMALLEST.rows:
+            raise ToolcribError(
+                f"the window is too small: make it {_SMALLEST.columns} columns and {_SMALLEST.rows} rows or larger"
+            )
+        return await _attended(attached, name, AttachedScreen(name, theme), window)
+    finally:
+        await attached.close()
+
+
+async def _attended(attached: Attached, name: str, screen: AttachedScreen, window: TerminalSize) -> str:
+    loop, is_over = asyncio.get_running_loop(), asyncio.Event()
+    screen.fit(window)
+
+    def stop() -> None:
+        loop.call_soon_threadsafe(is_over.set)
+
+    with interrupting(stop), _raw_mode() as keys:
+        works = {
+            "show": asyncio.create_task(_show(attached, screen)),
+            "type": asyncio.create_task(_type(attached, screen, keys)),
+            "over": asyncio.create_task(is_over.wait()),
+            "fit": asyncio.create_task(_fit(attached, screen, window)),
+        }
+        try:
+            done, _ = await asyncio.wait(works.values(), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            was_typing = screen.is_typing
+            for work in works.values():
+                work.cancel()
+            await asyncio.gather(*works.values(), return_exceptions=True)
+    for work in done:
+        work.result()  # raises the error of a fault
+    if works["show"] in done:
+        return f"{name} {attached.end}"
+    return f"{name} continues; you gave it back" if was_typing else f"{name} continues"
+
+
+async def _show(attached: Attached, screen: AttachedScreen) -> None:
+    while (view := await attached.next()) is not None:
+        screen.paint(view)
+
+
+async def _fit(attached: Attached, screen: AttachedScreen, window: TerminalSize) -> None:
+    while True:
+        await asyncio.sleep(_LOOK)
+        if (now := TerminalSize(*tty.size())) != window:
+            window = now
+            screen.fit(window)
+            if screen.is_typing:
+                await attached.resize(screen.program_window)
+
+
+async def _type(attached: Attached, screen: AttachedScreen, keys: asyncio.Queue[bytes]) -> None:
+    """Type what the user types, until Ctrl-] or the end of input."""
+    while data := await keys.get():
+        typed, leaves, _ = data.partition(_LEAVES)
+        if typed:
+            await attached.type(typed, screen.program_window)
+        if leaves:
+            return
+
+
+@contextlib.contextmanager
+def _raw_mode() -> Iterator[asyncio.Queue[bytes]]:
+    """Take over the user's terminal. Yield the bytes that are typed, b"" at the end of input. Keys pressed before and after the
+    block count for neither program.
+    """
+    import termios
+    import tty as modes
+
+    loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
+    keys: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def read() -> None:
+        try:
+            data = os.read(fd, 65_536)
+        except OSError:  # hung up
+            data = b""
+        keys.put_nowait(data)
+        if not data:
+            loop.remove_reader(fd)
+
+    before = termios.tcgetattr(fd)
+    try:
+        modes.setraw(fd, termios.TCSAFLUSH)
+        tty.write(_BEGIN)
+        loop.add_reader(fd, read)
+        yield keys
+    finally:
+        loop.remove_reader(fd)
+        tty.write(_END)
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(fd, termios.TCSAFLUSH, before)
