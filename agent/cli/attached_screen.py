@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 from agent.background.attached import ANOTHER, NO_ONE, YOU
 from agent.cli.escape import one_line
@@ -19,8 +19,12 @@ from toolcrib.contract.regex import Regex
 from toolcrib.contract.terminal import TerminalSize
 
 if TYPE_CHECKING:
-    from agent.background.attached import Attached, AttachedView
+    from agent.background.attach_socket import RemoteAttached
+    from agent.background.attached import LocalAttached
     from agent.cli.screen.themes import Theme
+    from tools.terminals.terminal import TerminalView
+
+    Attached: TypeAlias = LocalAttached | RemoteAttached
 
 _LEAVES = b"\x1d"
 _SMALLEST = TerminalSize(20, 5)
@@ -30,11 +34,11 @@ _WORDS = {
     YOU: "you type · Ctrl-] gives it back",
     ANOTHER: "another window types · Ctrl-] leaves",
 }
-_BEGIN, _END = "\x1b[?1049h\x1b[?7l", "\x1b[m\x1b[?2004l\x1b[?1l\x1b[?7h\x1b[?25h\x1b[?1049l"
+_BEGIN, _END = "\x1b[?1049h\x1b[?7l", "\x1b[m\x1b[999;1H\x1b[K\x1b[?2004l\x1b[?1l\x1b[?7h\x1b[?25h\x1b[?1049l"
 _FRAME, _FRAME_END = "\x1b[?2026h\x1b[?25l", "\x1b[?2026l"
 _PARTS = Regex(r"\x1b\[([\d;]*)m|([^\x00-\x1f\x7f-\x9f])")
-_ATTRIBUTES = frozenset("0 1 2 3 4 7 9".split())
-"""Parameters of SGR that are no colours."""
+_COLOURS = Regex(r"\b(?:[345]8;(?:5;\d+|2;\d+;\d+;\d+)|[34]\d|9[0-7]|10[0-7]);")
+"""Parameters of SGR for colours; others are attributes, such as bold and reverse."""
 
 
 def cut_row(row: str, columns: int, *, colours: bool) -> tuple[str, int]:
@@ -42,7 +46,7 @@ def cut_row(row: str, columns: int, *, colours: bool) -> tuple[str, int]:
     parts, used, styled = list[str](), 0, False
     for one in _PARTS.finditer(row):
         if one[2] is None:
-            style = one[1] if colours else ";".join(_without_colours(one[1].split(";")))
+            style = one[1] if colours else _COLOURS.sub("", f"{one[1]};").rstrip(";")
             parts.append(f"\x1b[{style}m")
             styled = True
         elif (used := used + width(one[2])) > columns:
@@ -53,45 +57,35 @@ def cut_row(row: str, columns: int, *, colours: bool) -> tuple[str, int]:
     return "".join(parts) + "\x1b[m" * styled, used
 
 
-def _without_colours(codes: list[str]) -> Iterator[str]:
-    """Yield the parameters that are no colours."""
-    left = iter(codes)
-    for code in left:
-        if code in ("38", "48", "58"):  # the colour follows: 5;N or 2;R;G;B
-            for _ in range(1 if next(left, "") == "5" else 3):
-                next(left, "")
-        elif code in _ATTRIBUTES:
-            yield code
-
-
 class AttachedScreen:
     """The window with an attached terminal. Its last row shows who types, in the chat's colours."""
 
-    def __init__(self, name: str, theme: Theme, write: Callable[[str], None] = tty.write) -> None:
-        self._name, self._theme, self._write = one_line(name), theme, write
+    def __init__(self, name: str, theme: Theme, window: TerminalSize) -> None:
+        self._name, self._theme = one_line(name), theme
         self._painted: list[str] = []
-        self._window = TerminalSize()
-        self._view: AttachedView | None = None
+        self.window = window
+        self._view: TerminalView | None = None
 
     @property
-    def program_window(self) -> TerminalSize:
+    def room(self) -> TerminalSize:
         """The part of the window that the terminal may use."""
-        return TerminalSize(max(self._window.columns, _SMALLEST.columns), max(self._window.rows, _SMALLEST.rows) - 1)
+        return TerminalSize(max(self.window.columns, _SMALLEST.columns), max(self.window.rows, _SMALLEST.rows) - 1)
 
     @property
     def is_typing(self) -> bool:
+        """True while this user has the terminal."""
         return self._view is not None and self._view.typist == YOU
 
     def fit(self, window: TerminalSize) -> None:
         """Paint everything in a window of this size."""
-        self._window, self._painted = window, []
+        self.window, self._painted = window, []
         if self._view is not None:
             self.paint(self._view)
 
-    def paint(self, view: AttachedView) -> None:
+    def paint(self, view: TerminalView) -> None:
         """Paint the rows that changed. A terminal larger than the window is shown around its cursor."""
         self._view = view
-        columns, room = self._window.columns, self._window.rows - 1
+        columns, room = self.window.columns, self.window.rows - 1
         top = max(0, view.cursor.row - room + 1)
         colours = self._theme.name != "none"
         rows = [cut_row(row, columns, colours=colours) for row in view.rows[top : top + room]]
@@ -105,10 +99,10 @@ class AttachedScreen:
         place = f"\x1b[{row - top + 1};{column + 1}H\x1b[?25h" if shown else ""
         painted = "".join(f"\x1b[{at + 1};1H{line}" for at, line in changed)
         keys = f"\x1b[?1{'hl'[not view.application_cursor]}\x1b[?2004{'hl'[not view.paste]}"
-        self._write(f"{_FRAME}{painted}{keys}{place}{_FRAME_END}")
+        tty.write(f"{_FRAME}{painted}{keys}{place}{_FRAME_END}")
 
-    def _last_row(self, view: AttachedView, columns: int) -> str:
-        cut = " · larger than this window" * (len(view.rows) >= self._window.rows or view.columns > columns)
+    def _last_row(self, view: TerminalView, columns: int) -> str:
+        cut = " · larger than this window" * (len(view.rows) >= self.window.rows or view.columns > columns)
         title = f" · {one_line(view.title)}" if view.title else ""
         text = shortened(f"{self._name} · {_WORDS[view.typist]}{cut}{title}", columns)
         return f"{self._theme.begin('said' if view.typist == YOU else 'dim')}{text}\x1b[m" + "\x1b[K" * (width(text) < columns)
@@ -119,43 +113,34 @@ async def attend(attached: Attached, name: str, theme: Theme) -> str:
 
     Raises ToolcribError if the window is too small.
     """
-    window = TerminalSize(*tty.size())
+    screen = AttachedScreen(name, theme, TerminalSize(*tty.size()))
     try:
-        if window.columns < _SMALLEST.columns or window.rows < _SMALLEST.rows:
-            raise ToolcribError(
-                f"the window is too small: make it {_SMALLEST.columns} columns and {_SMALLEST.rows} rows or larger"
-            )
-        return await _attended(attached, name, AttachedScreen(name, theme), window)
+        if screen.window.columns < _SMALLEST.columns or screen.window.rows < _SMALLEST.rows:
+            raise ToolcribError(f"the window is too small: {_SMALLEST.columns} columns and {_SMALLEST.rows} rows are needed")
+        return f"{name} {await _attended(attached, screen)}"
     finally:
         await attached.close()
 
 
-async def _attended(attached: Attached, name: str, screen: AttachedScreen, window: TerminalSize) -> str:
+async def _attended(attached: Attached, screen: AttachedScreen) -> str:
     loop, is_over = asyncio.get_running_loop(), asyncio.Event()
-    screen.fit(window)
 
     def stop() -> None:
         loop.call_soon_threadsafe(is_over.set)
 
     with interrupting(stop), _raw_mode() as keys:
-        works = {
-            "show": asyncio.create_task(_show(attached, screen)),
-            "type": asyncio.create_task(_type(attached, screen, keys)),
-            "over": asyncio.create_task(is_over.wait()),
-            "fit": asyncio.create_task(_fit(attached, screen, window)),
-        }
+        works = (_show(attached, screen), _type(attached, screen, keys), is_over.wait(), _fit(attached, screen))
+        tasks = [asyncio.ensure_future(work) for work in works]
         try:
-            done, _ = await asyncio.wait(works.values(), return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             was_typing = screen.is_typing
-            for work in works.values():
-                work.cancel()
-            await asyncio.gather(*works.values(), return_exceptions=True)
-    for work in done:
-        work.result()  # raises the error of a fault
-    if works["show"] in done:
-        return f"{name} {attached.end}"
-    return f"{name} continues; you gave it back" if was_typing else f"{name} continues"
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()  # raises the error of a fault
+    return attached.end if tasks[0] in done else f"continues{'; you gave it back' * was_typing}"
 
 
 async def _show(attached: Attached, screen: AttachedScreen) -> None:
@@ -163,14 +148,13 @@ async def _show(attached: Attached, screen: AttachedScreen) -> None:
         screen.paint(view)
 
 
-async def _fit(attached: Attached, screen: AttachedScreen, window: TerminalSize) -> None:
+async def _fit(attached: Attached, screen: AttachedScreen) -> None:
     while True:
         await asyncio.sleep(_LOOK)
-        if (now := TerminalSize(*tty.size())) != window:
-            window = now
-            screen.fit(window)
+        if (now := TerminalSize(*tty.size())) != screen.window:
+            screen.fit(now)
             if screen.is_typing:
-                await attached.resize(screen.program_window)
+                await attached.resize(screen.room)
 
 
 async def _type(attached: Attached, screen: AttachedScreen, keys: asyncio.Queue[bytes]) -> None:
@@ -178,7 +162,7 @@ async def _type(attached: Attached, screen: AttachedScreen, keys: asyncio.Queue[
     while data := await keys.get():
         typed, leaves, _ = data.partition(_LEAVES)
         if typed:
-            await attached.type(typed, screen.program_window)
+            await attached.type(typed, screen.room)
         if leaves:
             return
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
 
-    from agent.background.attached import Attached
+    from agent.cli.attached_screen import Attached
     from agent.cli.conversation import Conversation
     from agent.config._model import DisplayConfig
 

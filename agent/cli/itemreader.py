@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from agent.background.attached import Attached
+    from agent.cli.attached_screen import Attached
     from agent.cli.screen.list_picker import PickItem
 
 

@@ -20,7 +20,15 @@ from tests.forks import COMMAND, Forks, heeds_interrupts
 from toolcrib.testing import ChatServer
 
 FORKED = {
-    *("test_chat.py", "test_delegates.py", "test_golden.py", "test_input.py", "test_model.py", "test_parked.py"),
+    *(
+        "test_attached.py",
+        "test_chat.py",
+        "test_delegates.py",
+        "test_golden.py",
+        "test_input.py",
+        "test_model.py",
+        "test_parked.py",
+    ),
     *("test_planning.py", "test_progress.py", "test_resume.py", "test_screen.py", "test_sessions.py", "test_setup.py"),
     *("test_tools_picker.py", "test_undo.py"),
 }

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.terminal import TerminalProcess, TerminalSize
-from tools.screen.terminal import CURSOR_MARK, ScreenCursor, ScreenModes, TerminalScreen
+from tools.screen.terminal import CURSOR_MARK, ScreenCursor, TerminalScreen
 from tools.terminals.reader import beside, run_beside
 from tools.terminals.secrets import Redact, without_secrets
 from tools.terminals.typed import TypedLine, Typing
@@ -46,13 +46,18 @@ class ScreenLook(NamedTuple):
 
 
 class TerminalView(NamedTuple):
-    """The screen as it is painted for a user. ``rows`` contain printable text and SGR sequences alone."""
+    """The screen as it is painted for a user. ``rows`` contain printable text and SGR sequences alone.
+
+    ``application_cursor`` and ``paste``: modes that change what keys send. ``typist``: who types, if that is known.
+    """
 
     rows: tuple[str, ...]
     columns: int
     cursor: ScreenCursor
     title: str
-    modes: ScreenModes
+    application_cursor: bool
+    paste: bool
+    typist: str = ""
 
 
 class SessionTerminal:
@@ -235,7 +240,10 @@ class SessionTerminal:
         """Return the screen to paint for a user."""
         with self._lock:
             screen = self._screen
-            return TerminalView(tuple(screen.rows_as_sgr()), screen.size[0], screen.cursor, screen.title, screen.modes)
+            rows, modes = tuple(screen.rows_as_sgr()), screen.modes
+            return TerminalView(
+                rows, screen.size[0], screen.cursor, screen.title, modes.application_cursor, modes.bracketed_paste
+            )
 
     def listen(self, heard: Callable[[], None]) -> Callable[[], None]:
         """Call ``heard``, from any thread, when the screen or the user at it may have changed, and at the end. Return a function
