@@ -1,4 +1,4 @@
-"""The socket between a user's window and the process that has the session open: a JSON object per line.
+"""The socket that the process with a session offers to a user's window: a JSON object per line, see ``remote_attached``.
 
 The store only carries its path. Typing must be quick, and must come from a user: requests in the store have no sender, but the
 kernel names the process at the other end of a socket, and a session's commands are refused.
@@ -17,23 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from agent.background.attached import LocalAttached, terminal_to_attach
-from agent.background.reaching import Unreached
 from agent.config import state_dir
 from agent.policy.local_peer import LocalPeer
 from agent.store._signals import dead_sockets, is_private, reachable
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.terminal import TerminalSize
 from tools.dispatch.scope import CallScope
-from tools.screen.terminal import ScreenCursor
 from tools.terminals.reader import run_beside
-from tools.terminals.terminal import TerminalView
 
 _FOLDER = "terminal-sockets"
 _WAITS = 20.0
 """Seconds that a socket waits for its user."""
-_LONGEST = 1 << 25
+LONGEST = 1 << 25
 """Bytes of a message at most: a screen of the largest size, with a style for each cell."""
-_GONE = "is out of reach: the toolcrib that had its session open has ended"
 
 
 def offer(scope: CallScope, name: str) -> str:
@@ -60,14 +56,14 @@ def offer(scope: CallScope, name: str) -> str:
 async def _serve(scope: CallScope, name: str, listening: socket.socket, path: Path) -> None:
     try:
         async with asyncio.timeout(_WAITS):
-            while not _is_users(link := (await asyncio.get_running_loop().sock_accept(listening))[0]):
+            while not is_users(link := (await asyncio.get_running_loop().sock_accept(listening))[0]):
                 link.close()
     except (TimeoutError, OSError):
         return
     finally:
         listening.close()
         _remove(path)
-    reader, writer = await asyncio.open_unix_connection(sock=link, limit=_LONGEST)
+    reader, writer = await asyncio.open_unix_connection(sock=link, limit=LONGEST)
     with contextlib.closing(writer):
         attached = LocalAttached(scope, name)
         tasks = [asyncio.create_task(work) for work in (_show(attached, writer), _type(attached, reader))]
@@ -84,7 +80,7 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _is_users(link: socket.socket) -> bool:
+def is_users(link: socket.socket) -> bool:
     """Return whether a process of this account, proven to run outside of all sessions, is at the other end."""
     try:
         with contextlib.closing(LocalPeer(link)) as peer:
@@ -93,7 +89,8 @@ def _is_users(link: socket.socket) -> bool:
         return False
 
 
-def _send(writer: asyncio.StreamWriter, **message: Any) -> None:
+def send(writer: asyncio.StreamWriter, **message: Any) -> None:
+    """Send a message."""
     writer.write(json.dumps(message).encode() + b"\n")
 
 
@@ -104,9 +101,9 @@ async def _show(attached: LocalAttached, writer: asyncio.StreamWriter) -> None:
         rows, facts = view[0], view[1:]
         changed = {at: row for at, row in enumerate(rows) if at >= len(before) or before[at] != row}
         before = rows
-        _send(writer, changed=changed, count=len(rows), facts=facts)
+        send(writer, changed=changed, count=len(rows), facts=facts)
         await writer.drain()
-    _send(writer, end=attached.end)
+    send(writer, end=attached.end)
     await writer.drain()
 
 
@@ -115,54 +112,3 @@ async def _type(attached: LocalAttached, reader: asyncio.StreamReader) -> None:
         message = json.loads(line)
         window, data = TerminalSize(*message["window"]), base64.b64decode(message["type"])
         await (attached.type(data, window) if data else attached.resize(window))
-
-
-class RemoteAttached:
-    """A user's connection to a terminal of another process: see LocalAttached."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._rows: tuple[str, ...] = ()
-        self.end = _GONE
-        """Why it ended."""
-
-    async def next(self) -> TerminalView | None:
-        """See LocalAttached."""
-        with contextlib.suppress(OSError, ValueError):  # ended within a message
-            message = json.loads(await self._reader.readline())
-            if "end" in message:
-                self.end = message["end"]
-                return None
-            changed, before = message["changed"], self._rows
-            self._rows = tuple(changed[str(at)] if str(at) in changed else before[at] for at in range(message["count"]))
-            columns, cursor, *facts = message["facts"]
-            return TerminalView(self._rows, columns, ScreenCursor(*cursor), *facts)
-        return None
-
-    async def type(self, data: bytes, window: TerminalSize) -> None:
-        """See LocalAttached."""
-        _send(self._writer, window=(window.columns, window.rows), type=base64.b64encode(data).decode())
-
-    async def resize(self, window: TerminalSize) -> None:
-        """See LocalAttached."""
-        await self.type(b"", window)
-
-    async def close(self) -> None:
-        """See LocalAttached."""
-        self._writer.close()
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
-
-
-async def attach(path: str) -> RemoteAttached:
-    """Connect to the socket that ``offer`` made. Raises Unreached."""
-    place, link = Path(path), socket.socket(socket.AF_UNIX)
-    try:
-        with reachable(place.parent) as near:
-            link.connect(os.fsencode(near / place.name))
-    except OSError as error:
-        why = f"{path}: {error.strerror}"
-        raise Unreached(f"attach on the machine and in the account that have the session open ({why})") from error
-    if not _is_users(link):
-        raise Unreached("the toolcrib that has the session open is not proven to run outside of all sessions")
-    return RemoteAttached(*await asyncio.open_unix_connection(sock=link, limit=_LONGEST))

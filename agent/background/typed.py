@@ -19,7 +19,7 @@ from tools.terminals.modes import asks_password
 from tools.terminals.terminal import SessionTerminal
 
 TYPED = StateKey("typed_by_user", list)
-"""The last lines that users typed into the session's terminals: ``process``, ``at`` (Unix seconds), and ``line``, or ``hidden``
+"""The last lines that users typed into the session's terminals: ``name``, ``at`` (Unix seconds), and ``line``, or ``hidden``
 for a line that the terminal did not show.
 """
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class TypedInput:
             return
         text = visible(self._line.rstrip(b"\r\n").decode("utf-8", "replace"), _LONGEST)
         what: Mapping[str, Json] = {"hidden": True} if self._is_hidden else {"line": self._scope.redact(text)}
-        line = {"process": self._name, "at": time.time(), **what}
+        line = {"name": self._name, "at": time.time(), **what}
         self._line, self._is_hidden = b"", False
         try:
             await record(self._scope, (TYPED, StateUpdate(lambda known: _last([*(known or ()), line]))))

@@ -19,8 +19,8 @@ from toolcrib.contract.regex import Regex
 from toolcrib.contract.terminal import TerminalSize
 
 if TYPE_CHECKING:
-    from agent.background.attach_socket import RemoteAttached
     from agent.background.attached import LocalAttached
+    from agent.background.remote_attached import RemoteAttached
     from agent.cli.screen.themes import Theme
     from tools.terminals.terminal import TerminalView
 

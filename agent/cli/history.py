@@ -40,7 +40,7 @@ def _typed(kept: StateValue | None) -> Iterator[str]:
     for one in () if kept is None else kept.value:
         when = datetime.fromtimestamp(one["at"]).strftime("%H:%M:%S")
         what = "a line that was not shown" if one.get("hidden") else one_line(one["line"], _PREVIEW)
-        yield f"user, into {tame(one['process'])} at {when}: {what}"
+        yield f"user, into {tame(one['name'])} at {when}: {what}"
 
 
 async def _taken_over(store: Store, info: SessionInfo) -> Mapping[str, tuple[str, CallRecord]]:

@@ -166,8 +166,8 @@ async def _kill(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _attach(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.background.attach_socket import attach
     from agent.background.reaching import all_processes, chosen, socket_of
+    from agent.background.remote_attached import attach
     from agent.cli.attached_screen import attend
     from agent.cli.escape import tame
     from agent.cli.screen.themes import theme_for
