@@ -95,7 +95,7 @@ def send(writer: asyncio.StreamWriter, **message: Any) -> None:
 
 
 async def _show(attached: LocalAttached, writer: asyncio.StreamWriter) -> None:
-    """Send each view, of its rows only those that changed."""
+    """Send each view, with only the changed rows."""
     before: tuple[str, ...] = ()
     while (view := await attached.next()) is not None:
         rows, facts = view[0], view[1:]

@@ -24,7 +24,7 @@ for a line that the terminal did not show.
 """
 _log = logging.getLogger(__name__)
 _MOST, _LONGEST, _EACH = 32_768, 2_000, 100
-"""Characters of all recorded lines, of one, and of what each counts besides its text."""
+"""Characters of all recorded lines, of one line, and of each line besides its text."""
 _PIECES = Regex(rb"[^\r\n\x03\x04\x1a]*[\r\n\x03\x04\x1a]|[^\r\n\x03\x04\x1a]+")
 """Typed text up to a key that ends a line: Enter, or a key that the terminal takes for itself."""
 _ENDS = (b"\r", b"\n", b"\x03", b"\x04", b"\x1a")
@@ -81,7 +81,7 @@ class TypedInput:
 
 
 def _last(lines: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the last lines, of which not too much is kept."""
+    """Return the last lines that may be kept."""
     room, begin = _MOST, len(lines)
     while begin and (room := room - _EACH - len(lines[begin - 1].get("line", ""))) >= 0:
         begin -= 1

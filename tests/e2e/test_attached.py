@@ -117,7 +117,7 @@ def modes(person: Any) -> int:
 
 
 def leaves(person: Any, words: str) -> None:
-    """Wait for the end of the command. The terminal must be as before, with a sentence that says what happened."""
+    """Wait for the end of the command. The terminal must be as before, with a sentence about what happened."""
     assert person.waits_for_the_end() == 0
     assert re.search(rf"^tty {words}$", person.text, re.MULTILINE), person.text
     assert modes(person) == termios.ICANON | termios.ISIG | termios.IEXTEN

@@ -233,7 +233,7 @@ class SessionTerminal:
 
     @property
     def note(self) -> str:
-        """What the model is told about a user at this terminal, "" for nothing."""
+        """A note for the model about a user at this terminal, "" for none."""
         return HELD if self.is_held else _TYPED if self._is_users else ""
 
     def view(self) -> TerminalView:
