@@ -13,7 +13,6 @@ from agent.background.attached import ANOTHER, NO_ONE, YOU
 from agent.cli.escape import one_line
 from agent.cli.screen import tty
 from agent.cli.screen.cells import shortened, width
-from agent.cli.signals import interrupting
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.terminal import TerminalSize
@@ -108,27 +107,21 @@ class AttachedScreen:
         return f"{self._theme.begin('said' if view.typist == YOU else 'dim')}{text}\x1b[m" + "\x1b[K" * (width(text) < columns)
 
 
-async def attend(attached: Attached, name: str, theme: Theme) -> str:
-    """Show a terminal until the user leaves it or it ends. Return what happened. The user's own terminal is then as before.
-
-    Raises ToolcribError if the window is too small.
+async def attend(attached: Attached, name: str, theme: Theme, is_over: asyncio.Event) -> str:
+    """Show a terminal until the user leaves it, it ends, or ``is_over`` is set. Return what happened. Raises ToolcribError if the
+    window is too small. The user's own terminal is then as before.
     """
     screen = AttachedScreen(name, theme, TerminalSize(*tty.size()))
     try:
         if screen.window.columns < _SMALLEST.columns or screen.window.rows < _SMALLEST.rows:
             raise ToolcribError(f"the window is too small: {_SMALLEST.columns} columns and {_SMALLEST.rows} rows are needed")
-        return f"{name} {await _attended(attached, screen)}"
+        return f"{name} {await _attended(attached, screen, is_over)}"
     finally:
         await attached.close()
 
 
-async def _attended(attached: Attached, screen: AttachedScreen) -> str:
-    loop, is_over = asyncio.get_running_loop(), asyncio.Event()
-
-    def stop() -> None:
-        loop.call_soon_threadsafe(is_over.set)
-
-    with interrupting(stop), _raw_mode() as keys:
+async def _attended(attached: Attached, screen: AttachedScreen, is_over: asyncio.Event) -> str:
+    with _raw_mode() as keys:
         works = (_show(attached, screen), _type(attached, screen, keys), is_over.wait(), _fit(attached, screen))
         tasks = [asyncio.ensure_future(work) for work in works]
         try:

@@ -77,7 +77,7 @@ class InteractiveChat:
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
         """Messages that wait for their turn. A label stands for each large paste in them."""
-        self._came = asyncio.Event()
+        self._came, self._is_ended = asyncio.Event(), asyncio.Event()
         self.is_working = True
         """True while something runs, and initially. A line that is sent in this time waits for its turn."""
         self._leaving = False
@@ -184,6 +184,7 @@ class InteractiveChat:
         if self._conversation is not None:
             self._conversation.interrupt()
         if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._is_ended.set)
             self._loop.call_soon_threadsafe(self.keyboard.stop)
 
     def _printed(self, line: str) -> None:
@@ -368,7 +369,7 @@ class InteractiveChat:
         from agent.cli.attached_screen import attend
 
         async with self.keyboard.aside():
-            return await attend(attached, name, self.board.painter.theme)
+            return await attend(attached, name, self.board.painter.theme, self._is_ended)
 
     async def read(self, whole: str, diff: str = "") -> None:
         """Show a text and a diff, in the pager if they are long."""

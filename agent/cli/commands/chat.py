@@ -174,7 +174,8 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
             await conversation.go_on()
 
     try:
-        runner.run(live.run(conversation, begin))
+        with terminal_restored():  # a run that a signal ended restores the chat's mode late
+            runner.run(live.run(conversation, begin))
     except Ended:
         raise
     except KeyboardInterrupt as error:

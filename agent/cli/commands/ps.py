@@ -166,18 +166,26 @@ async def _kill(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _attach(crib: Crib, args: argparse.Namespace) -> int:
+    import asyncio
+
     from agent.background.reaching import all_processes, chosen, socket_of
     from agent.background.remote_attached import attach
     from agent.cli.attached_screen import attend
     from agent.cli.escape import tame
     from agent.cli.screen.themes import theme_for
+    from agent.cli.signals import interrupting
     from agent.policy.self_protection import refuse_below_any
 
     refuse_below_any("`toolcrib ps attach`")
     [one] = chosen(await all_processes(crib), args.names)
     attached = await attach(await socket_of(crib.store, one))
-    display = crib.config.display
-    print(tame(await attend(attached, one["name"], theme_for(display.theme, display.color))))
+    display, loop, is_over = crib.config.display, asyncio.get_running_loop(), asyncio.Event()
+
+    def stop() -> None:
+        loop.call_soon_threadsafe(is_over.set)
+
+    with interrupting(stop):
+        print(tame(await attend(attached, one["name"], theme_for(display.theme, display.color), is_over)))
     return OK
 
 
