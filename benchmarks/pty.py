@@ -193,7 +193,7 @@ def _has_title(terminal: SessionTerminal, title: str) -> bool:
 
 
 async def _key(cwd: Path, rounds: int) -> Figure:
-    """Time from a key to what the program answers to it, while the program floods its terminal."""
+    """Time from a key to the program's answer, while the program floods its terminal."""
     took: list[float] = []
     (cwd / "counts.py").write_text(_COUNTS)
     async with _terminal(_places.local(), cwd, "python3 counts.py") as terminal:

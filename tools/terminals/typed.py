@@ -116,7 +116,7 @@ def typing(before: TypedLine, keys: Sequence[str]) -> Typing:
     done, everything = "", True
     interrupted = before.interrupted or (INTERRUPT in keys and written != "")
     if INTERRUPT in keys[:-1] and not {*keys[keys.index(INTERRUPT) :]} <= {INTERRUPT, END}:
-        raise InvalidArguments("keys: press C-c in a call of its own; a program may lose a part of what follows it")
+        raise InvalidArguments("keys: press C-c in a call of its own; a program may lose a part of the keys after it")
     for key in keys:
         if key.startswith(TEXT):
             pending += key[len(TEXT) :]

@@ -159,7 +159,7 @@ def _set_size(master: int, size: TerminalSize) -> None:
 
 
 def _erase_characters(master: int) -> None:
-    """Let the erase key delete a whole UTF-8 character of a line, not its last byte (IUTF8, which has no name in Python)."""
+    """Make the erase key delete a whole UTF-8 character of a line, not its last byte (IUTF8, which has no name in Python)."""
     modes = termios.tcgetattr(master)
     modes[0] |= 0o40000
     termios.tcsetattr(master, termios.TCSANOW, modes)
