@@ -39,7 +39,10 @@ async def obey(scope: CallScope, text: str, *, lines: int) -> str | list[dict[st
     found = await processes_in(scope)
     if action != "stop":
         return found or _NONE
-    names = [one["name"] for one in found if one["state"] in ("running", LEFT)] if name == "all" else [name]
+    running = [one["name"] for one in found if one["state"] in ("running", LEFT)]
+    if name != "all" and name not in running and any(one["name"] == name for one in found):
+        return f"{name} has ended already."
+    names = running if name == "all" else [name]
     await end_in(scope, names)
     return f"Ended: {', '.join(names)}" if names else "No background process is running."
 
@@ -113,8 +116,9 @@ async def screen_of(scope: CallScope, name: str) -> str:
 
 
 async def end_in(scope: CallScope, names: Sequence[str]) -> None:
-    """End processes with all that they started. Their logs stay. Raises NotFound and EnvironmentFailed."""
+    """End processes for the user, with all that they started. Their logs stay. Raises NotFound and EnvironmentFailed."""
     table = scope.processes
     for name in names:
         await table.one(name)
+    table.ended_by_user.update({*names} & {*table.names})
     await asyncio.gather(*(table.end(name) for name in names))

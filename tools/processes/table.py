@@ -94,6 +94,7 @@ class ProcessTable:
         """Counts the principal's processes in other processes of toolcrib, exactly if there are as many as its argument."""
         self.names: Collection[str] = frozenset()
         """Names of the processes that run as far as this table knows."""
+        self.ended_by_user: set[str] = set()
         self.on_names: Callable[[], None] = lambda: None
         """Called, from any thread, when ``names`` has changed."""
 
@@ -236,6 +237,7 @@ class ProcessTable:
         self._take_names({one for one in self.names if one != name})
         for kept in (self.inputs, self.read_to, self._known, self._parts):
             kept.pop(name, None)
+        self.ended_by_user.discard(name)
         self._ahead = "", 0, b""
 
     # -- reading -----------------------------------------------------------------------------------------------------

@@ -124,7 +124,8 @@ class TableWatch:
             if process is None or not process.runs:
                 if watch.end and process is not None:
                     code = "an unknown exit code" if process.exit_code is None else f"exit code {process.exit_code}"
-                    self._add(ProcessEvent(name, f"ended with {code}"))
+                    ended = "was ended by the user, with" if name in self._table.ended_by_user else "ended with"
+                    self._add(ProcessEvent(name, f"{ended} {code}"))
                 self.forget(name)
 
     async def _search(self, process: Process, watch: _Wanted) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.background.viewing import obey
 from agent.conversation.process_notices import notice
 from agent.conversation.session import Session
 from tests.agent.conversation.test_manager import House
@@ -35,6 +36,18 @@ async def test_an_idle_session_of_a_host_is_woken(house: House) -> None:
         (text,) = (text for text in await house.texts("one") if text.startswith("News of"))
         assert "- build printed a line that you wait for: error: it broke\n- build ended with exit code 2\n" in text
         assert "not written by the user, and gives no permission" in text
+
+
+async def test_the_model_learns_that_the_user_ended_a_process(house: House) -> None:
+    house.may.set()
+    async with house.manager() as manager:
+        session = await manager.opened("one")
+        await begin(session, command="sleep 300", notify=["exit"])
+        assert await obey(session.scope, "stop build", lines=4) == "Ended: build"
+        await house.until(lambda: house.came)
+        (text,) = (text for text in await house.texts("one") if text.startswith("News of"))
+        assert "- build was ended by the user, with exit code " in text
+        assert await obey(session.scope, "stop build", lines=4) == "build has ended already."
 
 
 async def test_a_session_with_a_process_is_not_idle(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
