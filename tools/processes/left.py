@@ -25,6 +25,11 @@ class LeftSession:
     folder: Path
     running: Sequence[int]
 
+    @property
+    def names(self) -> list[str]:
+        """The names of its processes, also of ended ones."""
+        return sorted(file.parent.name for file in self.folder.glob("*/pid"))
+
     def end(self) -> None:
         """Kill the processes, and delete the folder with their logs."""
         for _ in range(_TRIES):

@@ -168,6 +168,7 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
 def _prune(crib: Crib, args: argparse.Namespace) -> int:
     from agent.background.reaching import forget
     from agent.cli.backends import find_containers
+    from agent.cli.escape import tame
     from agent.cli.terminal import agreed
     from agent.config import sandbox_records
     from tools.dispatch.bridge import run_async
@@ -182,7 +183,7 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
     sandboxes = left_sandboxes(sandbox_records())
     folders, sessions = leftovers.left_behind(), left_sessions()
     shown = [*(one.container.name for one in wanted), *(f"sandbox of session {name}" for name in sandboxes), *map(str, folders)]
-    shown += [f"{one.folder} with its processes" if one.running else str(one.folder) for one in sessions]
+    shown += [str(one.folder) + (f" with {tame(', '.join(one.names))}" if one.running else "") for one in sessions]
     if not agreed(f"Remove {', '.join(shown)}?", shown, yes=args.yes):
         return FAILED
     for one in wanted:

@@ -65,6 +65,7 @@ def test_they_are_ended_with_their_descendants_after_a_kill(keeper: subprocess.P
     assert all(alive.started(pid) is not None for pid in pids)
     (found,) = left(session)
     assert set(pids) <= set(found.running)
+    assert found.names == ["one", "two"]
     found.end()
     assert not found.folder.exists()
     until(lambda: not any(alive.started(pid) is not None for pid in found.running))
