@@ -301,6 +301,8 @@ async def _close_input(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCa
 async def _signal(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
     await table.one(args["name"])
     pids = await table.signal(args["name"], args["signal"])
+    if (terminal := table.terminals.get(args["name"])) is not None:
+        terminal.interrupt_lines()
     return _result(ctx, {"process": args["name"], "signalled": list(pids)})
 
 

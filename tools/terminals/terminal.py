@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.terminal import TerminalProcess, TerminalSize
@@ -211,6 +212,10 @@ class SessionTerminal:
             raise ExecutionFailed("the program does not read its input: part of the keys may still reach it") from None
         except BrokenPipeError:
             raise ExecutionFailed("nothing was typed: the program has ended") from None
+
+    def interrupt_lines(self) -> None:
+        """Record that a signal may have stopped a line in the middle."""
+        self.typed = replace(self.typed, interrupted=self.typed.interrupted or self.typed.written != "")
 
     async def resize(self, size: TerminalSize) -> None:
         """Change the size of the terminal and its screen."""

@@ -256,6 +256,16 @@ def test_programs_leave_text_its_meaning(desk: Desk, program: str) -> None:
     assert "state" in desk.keys("job", "q", "Enter")
 
 
+def test_a_signal_may_stop_a_line_as_c_c_does(desk: Desk) -> None:
+    desk.terminal("python3 -q", background=True, name="job")
+    desk.process("wait", "job", prompt=True)
+    desk.process("write", "job", text="import time; time.sleep(100)")
+    assert not desk.gate.effects[0].interrupted
+    desk.process("signal", "job", signal="INT")
+    desk.process("write", "job", text="1 + 1")
+    assert desk.gate.effects[0].interrupted
+
+
 @pytest.mark.parametrize(("setting", "before"), [("noflsh", "sleep 100\n"), ("-noflsh", None)])
 def test_lines_that_an_interrupt_may_discard_are_unknown_afterwards(desk: Desk, setting: str, before: str | None) -> None:
     desk.terminal(f"stty {setting}; PS1='> ' bash --norc", background=True, name="job")
