@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -247,7 +248,7 @@ def real(tmp_path: Path) -> Iterator[Floor]:
 
 def test_nothing_is_typed_before_the_answer(real: Floor) -> None:
     """003-30: with a real shell."""
-    scope = real.scope()
+    scope = real.scope(f"s-{secrets.token_hex(6)}")  # its folder on this machine is its own
 
     def use(action: str, **args: Any) -> ToolResult:
         return real.run("process", {"action": action, "name": "job", **args}, scope).result
