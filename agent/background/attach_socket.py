@@ -28,6 +28,7 @@ from tools.terminals.reader import run_beside
 _FOLDER = "terminal-sockets"
 _WAITS = 20.0
 """Seconds that a socket waits for its user."""
+_REFUSED = "is closed to this window: its process is not proven to run outside of all sessions"
 LONGEST = 1 << 25
 """Bytes of a message at most: a screen of the largest size, with a style for each cell."""
 
@@ -57,7 +58,8 @@ async def _serve(scope: CallScope, name: str, listening: socket.socket, path: Pa
     try:
         async with asyncio.timeout(_WAITS):
             while not is_users(link := (await asyncio.get_running_loop().sock_accept(listening))[0]):
-                link.close()
+                with contextlib.closing(link), contextlib.suppress(OSError):
+                    link.send(_packed(end=_REFUSED))
     except (TimeoutError, OSError):
         return
     finally:
@@ -91,7 +93,11 @@ def is_users(link: socket.socket) -> bool:
 
 def send(writer: asyncio.StreamWriter, **message: Any) -> None:
     """Send a message."""
-    writer.write(json.dumps(message).encode() + b"\n")
+    writer.write(_packed(**message))
+
+
+def _packed(**message: Any) -> bytes:
+    return json.dumps(message).encode() + b"\n"
 
 
 async def _show(attached: LocalAttached, writer: asyncio.StreamWriter) -> None:

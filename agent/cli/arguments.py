@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _SESSIONS = 30
 _TITLE = 60
-_PS_ACTIONS = (("log", "its output"), ("stop", "end it"))
-_IN_TERMINALS = (("screen", "its terminal"), ("attach", "watch its terminal, and type"))
+_PS_ACTIONS = (("log", "its output"), ("screen", "its terminal"), ("attach", "watch its terminal, and type"), ("stop", "end it"))
+_IN_TERMINALS = ("screen", "attach")
 
 
 def offers_of(chat: Conversation) -> Mapping[str, Offers]:
@@ -66,8 +66,8 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
         table = chat.session.scope.opened_processes
         running = () if table is None else sorted(table.names)
         terminals = () if table is None else table.terminals
-        words = [(name, one) for name in running for one in (*_PS_ACTIONS, *(_IN_TERMINALS if name in terminals else ()))]
-        return [(f"{word} {name}", about) for name, (word, about) in words]
+        every = [(name, word, about) for name in running for word, about in _PS_ACTIONS]
+        return [(f"{word} {name}", about) for name, word, about in every if word not in _IN_TERMINALS or name in terminals]
 
     return {
         "/theme": themes,

@@ -29,7 +29,7 @@ async def obey_ps(chat: Conversation, rest: str) -> None:
     now = time.time()
     table([HEAD, *(process_cells(one, now) for one in found)], spare=SPARE, width=chat.screen.width)
     chat.screen.print_note(
-        "/ps log NAME shows the end of one's output, /ps screen NAME a terminal; /ps attach NAME opens it; /ps stop NAME ends one"
+        "/ps log NAME shows the end of one's output, /ps screen NAME a terminal, /ps attach NAME opens it; /ps stop NAME ends one"
     )
 
 

@@ -12,8 +12,8 @@ _PROMPT = Regex(
     r"|api[ _-]?key)\b[^:]{0,80}:\s*\**$"
 )
 _ASKS = (
-    "nothing was typed: {} asks for a password, which only a user may type. Press C-c to leave the prompt, or ask the user for"
-    " another way"
+    "nothing was typed: {} asks for a password, which only a user may type. Ask the user to type it (/ps attach), or press C-c to"
+    " leave the prompt"
 )
 
 
@@ -26,16 +26,16 @@ _CHANGED = (
 )
 
 
+def _asks_password(said: str, terminal: SessionTerminal) -> bool:
+    words = said.split()
+    return ("icanon" in words and "-echo" in words) or _PROMPT.search(terminal.row()) is not None
+
+
 async def asks_password(terminals: Terminals, terminal: SessionTerminal) -> bool:
     """Return whether the program waits for a line that it does not show, or its prompt names a password. Raises ExecutionFailed
     if that is unknown.
     """
-    return _hides(await terminals.settings(terminal), terminal)
-
-
-def _hides(settings: str, terminal: SessionTerminal) -> bool:
-    words = settings.split()
-    return ("icanon" in words and "-echo" in words) or _PROMPT.search(terminal.row()) is not None
+    return _asks_password(await terminals.settings(terminal), terminal)
 
 
 async def require_usual_input(terminals: Terminals, terminal: SessionTerminal, name: str) -> None:
@@ -45,7 +45,7 @@ async def require_usual_input(terminals: Terminals, terminal: SessionTerminal, n
     said = await terminals.settings(terminal)
     words = said.split()
     by_line = "icanon" in words
-    if _hides(said, terminal):
+    if _asks_password(said, terminal):
         raise ExecutionFailed(_ASKS.format(name))
     special = [value for key, value in _SPECIAL.findall(said) if key not in _NUMBERS]
     joins = by_line and ("-icrnl" in words or "igncr" in words)

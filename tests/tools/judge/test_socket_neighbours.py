@@ -122,6 +122,8 @@ CONNECTS = {
     "access-list": f"setfacl -m u:dev:rw {DOCKER}",
     # toolcrib's own
     "console": "nc -U /run/user/1000/toolcrib-console-1000/gateway",
+    "terminals": f"socat - UNIX-CONNECT:{HOME}/.local/state/toolcrib/terminal-sockets/0a1b",
+    "terminals-elsewhere": "nc -U /srv/state/toolcrib/terminal-sockets/0a1b",
     "console-in-temporary-folder": "python3 -c \"import socket; socket.socket(1).connect('/tmp/toolcrib-console-0/gateway')\"",
     "console-by-pattern": "nc -U /tmp/toolcrib-*/gateway",
     "console-in-the-state-folder": "curl --unix-socket ~/.local/state/toolcrib/gateway http://d/",
