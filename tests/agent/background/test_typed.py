@@ -1,4 +1,4 @@
-"""Records of what a user types into a terminal (003-30)."""
+"""The record of a user's typing in a terminal."""
 
 from __future__ import annotations
 
