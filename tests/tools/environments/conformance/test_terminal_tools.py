@@ -113,6 +113,28 @@ def test_hunks_are_staged_and_a_password_is_never_typed(desk: Desk, folder: Path
     assert "hunter2" not in desk.process("log", "login")["output"]
 
 
+def test_a_database_and_another_host(desk: Desk, backend: tuple[str, dict[str, Any]], request: pytest.FixtureRequest) -> None:
+    """003-30: psql, and ssh, on this machine and within ssh."""
+    kind, options = backend
+    if kind not in ("local", "ssh") or "sandbox" in options:
+        pytest.skip("a sandbox and a container do not reach this machine's servers")
+    if shutil.which("psql") is None or shutil.which("ssh") is None:
+        pytest.skip("psql or ssh is missing")
+    assert "=#" in desk.terminal(f"psql -q {request.getfixturevalue('postgres').url}", name="database")["screen"]
+    desk.process("write", "database", text="select 6 * 7 as answer;")
+    desk.sees("database", "1 row")
+    desk.process("write", "database", text="\\q")
+    assert desk.process("wait", "database")["exit_code"] == 0
+
+    server = request.getfixturevalue("root_sshd")
+    keys = f"-i {server.folder}/id -o UserKnownHostsFile={server.folder}/known_hosts -o BatchMode=yes -F none"
+    desk.terminal(f"ssh -tp {server.port} {keys} {server.user}@{server.host} 'exec sh'", name="host")
+    desk.process("write", "host", text="echo $((6 * 7)) $SSH_TTY")
+    desk.sees("host", "42 /dev/pts/")
+    desk.process("close_input", "host")
+    assert desk.process("wait", "host")["exit_code"] == 0
+
+
 def test_nothing_is_left_of_it(desk: Desk, sleeper: Any, eventually: Any) -> None:
     desk.terminal(f"trap '' HUP INT; {sleeper.command} & {sleeper.command} & wait", background=True, name="stubborn")
     desk.terminal(sleeper.command, background=True, name="other")
