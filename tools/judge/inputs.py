@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.effects import WritesInput
+from toolcrib.contract.regex import Regex
 from tools.judge.detect import Examined, examine, of_text, too_long
 from tools.judge.effects import effect_of, farther
 from tools.judge.findings import Finding, digest_of, visible
@@ -13,8 +15,9 @@ from tools.judge.key_programs import may_be_torn
 from tools.judge.keys import examine_keys, unknown_readers
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.base import BOUNDARY
+from tools.judge.meaning.interpreters import SHELLS
 from tools.judge.meaning.state import Snapshot
-from tools.judge.meaning.value import Taint, Value, names, unknown
+from tools.judge.meaning.value import HOLE, Taint, Value, names, unknown
 from tools.judge.passive import reads_only
 from tools.judge.rules.opaque import CLIENT_INPUT, INPUT
 from tools.judge.setting import Setting
@@ -28,6 +31,13 @@ _ASK_PASSWORDS = names(
 )
 _WRITES_NAMED = names("tee sponge")
 """Programs that only write their input into the files that their words name."""
+_HISTORY = Regex(r"(?m)^\^|!(?![\s=(]|$)")
+"""Text that a shell may replace with an earlier line: ``^a^b``, ``!!``. Quotes are not considered."""
+_HISTORY_ON = Regex(rf"-\w*[iH]\w*|.*hist.*|.*{HOLE}.*", re.DOTALL)
+"""Words of a shell, ``set`` and ``shopt`` that may turn this on."""
+_SETS = SHELLS | {"set", "shopt"}
+_TERMINALS = names("script unbuffer expect rlwrap winpty ssh")
+"""Programs that may give a shell a terminal, in which it is interactive."""
 
 
 def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Examined:
@@ -51,6 +61,9 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     for one in whole.findings:
         if _what(one) not in earlier or _is_lost(one) or (one.text and one.text in visible(text, len(text))):
             found.append(one)
+    if _HISTORY.search(before.rpartition("\n")[2] + text) and any(map(_keeps_history, whole.acts)):
+        why = "the shell may replace a part of it with earlier lines, and run them"
+        found.append(Finding("opaque.history", "ask-once", why, visible(text), effect="local"))
     found += [one for one in fed(text).findings if not _is_lost(one)]
     if before.endswith("\n") and not before.endswith("\\\n"):  # in the state that it left, also what it did before
         marked = f"{before}{' '.join(one.text for one in BOUNDARY)}\n{text}"
@@ -75,6 +88,14 @@ def _what(finding: Finding) -> tuple[object, ...]:
 def _is_lost(finding: Finding) -> bool:
     """Return whether the finding says that the input could not be followed, so that nothing is known about any part of it."""
     return finding.key in _RUNS or (finding.key.startswith("opaque.") and not finding.argv)
+
+
+def _keeps_history(act: Act) -> bool:
+    """Return whether the act may start an interactive shell, or turn the history on in one."""
+    if act.name not in _SETS:
+        return False
+    given = "SHELLOPTS" in act.environment or not _TERMINALS.isdisjoint(act.wrappers)
+    return given or any(_HISTORY_ON.fullmatch(one.text) for one in act.argv[1:])
 
 
 def _reading(acts: Sequence[Act]) -> Iterator[Act]:

@@ -314,6 +314,8 @@ def _read(it: Walker, state: State, name: str, argv: Values, targets: Targets, p
             sources.imported(it, state, piece)
         if piece.source == "file":
             owned.read_by_job(it, state, piece.path, by_lines=piece.language in _BY_LINES)
+    if any(piece.source == "stdin" and not piece.text.taint & Taint.INPUT for piece in pieces):
+        sink.inherited = None  # the program reads all of its code before it runs it
     for piece in pieces:
         by_lines = piece.source == "stdin" and piece.language in _BY_LINES
         if piece.source == "stdin" and piece.language == "python":
@@ -352,11 +354,14 @@ class CodeSink:
         self.state = state
         self.name = name
         self.starts_late = filestate.is_late(it)
+        given = state.stdin
+        self.inherited = unknown(Taint.INPUT) if given is not None and given.taint & Taint.INPUT else given
+        """The input of programs that the code starts without one of their own. The code may have read a part of it."""
 
-    def _child(self, stdin: Value | None) -> State:
+    def _child(self, stdin: Value | None = None) -> State:
         child = new_shell(self.it, self.state, [])
         child.capture = False
-        child.stdin = stdin
+        child.stdin = self.inherited if stdin is None else stdin
         return child
 
     def _keep(self, ends: list[State]) -> None:
@@ -380,7 +385,7 @@ class CodeSink:
         self._keep([child])
 
     def shell(self, text: Value) -> None:
-        self._keep(shell_text(self.it, self._child(None), text, "argument", [Value("sh"), Value("-c"), text]))
+        self._keep(shell_text(self.it, self._child(), text, "argument", [Value("sh"), Value("-c"), text]))
 
     def code(self, code: Code) -> None:
         it = self.it
