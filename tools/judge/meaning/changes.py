@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from tools.judge.folders import above
-from tools.judge.meaning import filestate, journal
+from tools.judge.meaning import filestate, journal, tables
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, names
 from tools.judge.meaning.walk import Walker
@@ -46,6 +46,9 @@ def _git(it: Walker, state: State, argv: Values) -> None:
     elif words[:2] == ["worktree", "add"]:
         given = _plain(words[2:], names("-b -B --reason"))
         _made(it, state, given[0] if given else HOLE, maker)
+    elif words[0] == "mv":
+        given = [one if one.text[:1] == "-" else one._replace(text=posixpath.join(folder, one.text)) for one in argv[at + 1 :]]
+        tables.EFFECTS.rows["mv"](it, state, [Value("mv"), *given])
     elif words[0] in ("mv", "rm") or words[:2] == ["bisect", "run"]:  # bisect runs its command in changed trees on purpose
         return
     elif words[0] in _MERGES or (words[0] in _TREES and _changes_tree(words)):

@@ -10,6 +10,7 @@ from tools.judge.folders import under
 from tools.judge.meaning import journal, traps
 from tools.judge.meaning.act import Fault, Meaning
 from tools.judge.meaning.base import asks_for_last
+from tools.judge.meaning.named_files import is_named, named
 from tools.judge.meaning.run import Interpreter
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.state import ShellNow, Snapshot, knows_jobs
@@ -88,8 +89,9 @@ def _is_waited_for(it: Interpreter, script: Script, ends: list[State]) -> bool:
 
 def _rewrites(it: Interpreter, ends: list[State], marks: Mapping[str, Taint]) -> Iterator[tuple[str, Taint]]:
     places = [*(new for new, _ in it.found.links), *it.found.unsure]
+    written = named(it.found.acts.values()) if marks else ()
     for path, mark in marks.items():
-        if mark & Taint.RUNNING and _changes(ends, path):
+        if mark & Taint.RUNNING and (_changes(ends, path) or is_named(path, written)):
             yield path, Taint.RUNNING
         elif mark & Taint.USED and any(under(path, new) for new in places):
             yield path, Taint.USED

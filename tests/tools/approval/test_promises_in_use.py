@@ -1,0 +1,69 @@
+"""Scripts that running processes execute: which commands may name them (003-30)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tools.approval.conftest import Bench
+from tests.tools.approval.test_promises_running import project
+
+
+@pytest.fixture
+def bench(bench: Bench) -> Bench:
+    bench.environment = project()
+    return bench
+
+
+REPLACED = {
+    "git mv": "git mv -f x.sh long.sh",
+    "git mv in a folder": "git -C d mv -f ../x.sh ../long.sh",
+    "vim": "vim -es -c 'w! long.sh' -c q x.sh",
+    "a part that is moved": "split -b 9 x.sh; mv xaa long.sh",
+    "an option": "shuf -o long.sh x.sh",
+    "an option without a space": "shuf -olong.sh x.sh",
+    "an option with its value": "git diff --no-index --output=long.sh n.txt x.sh",
+    "an option of git in a folder": "git -C d diff --no-index --output=../long.sh one.txt ../x.sh",
+    "a log": "script -qc 'cat x.sh' long.sh",
+    "another folder": "cd d && shuf -o ../long.sh ../x.sh",
+    "an unknown folder": 'cd "$D" && shuf -o long.sh x.sh',
+    "a pattern": "shuf -o lon* x.sh",
+    "a program that is not known": "python tool.py long.sh",
+    "a formatter": "shfmt -w long.sh",
+}
+
+
+@pytest.mark.parametrize("command", REPLACED.values(), ids=REPLACED)
+def test_no_program_that_may_write_gets_the_name_of_a_script_in_use(bench: Bench, command: str) -> None:
+    assert bench.start("bash long.sh") == "ran"
+    found = bench.do(command)
+    assert isinstance(found, set)
+    assert "process.script" in found
+
+
+@pytest.mark.parametrize("command", ["mv d d0; mv e d", "git mv d d0; git mv e d", "git mv -f e/one.txt d/sub/one.txt"])
+def test_no_other_folder_takes_the_place_of_one_with_a_script_in_use(bench: Bench, command: str) -> None:
+    assert bench.start("bash d/sub/one.txt") == "ran"
+    found = bench.do(command)
+    assert isinstance(found, set)
+    assert "process.script" in found
+
+
+READ = [
+    "cat long.sh; head -3 long.sh; grep sleep long.sh; ls -l long.sh; wc -l < long.sh; diff long.sh x.sh",
+    "git add long.sh && git commit -m 'Add long.sh'",
+    "git diff long.sh | head; git log -p long.sh",
+    "shellcheck long.sh; bash -n long.sh",
+    "cp long.sh copy.sh; chmod +x long.sh && ./long.sh",
+    "timeout 5 bash long.sh; nohup bash long.sh > out.log",
+    "python -c \"print(open('long.sh').read())\"",
+    "sed -n 1,3p long.sh; awk '{ print }' long.sh",
+    "echo long.sh > note.txt; export A=long.sh",
+    "pytest long.sh; python -m pytest long.sh; ruff check long.sh",
+    "for f in *.sh; do bash -n \"$f\"; done",
+]
+
+
+@pytest.mark.parametrize("command", READ)
+def test_a_script_in_use_may_be_read(bench: Bench, command: str) -> None:
+    assert bench.start("bash long.sh") == "ran"
+    assert bench.do(command) == "ran"
