@@ -59,7 +59,7 @@ READ = [
     "sed -n 1,3p long.sh; awk '{ print }' long.sh",
     "echo long.sh > note.txt; export A=long.sh",
     "pytest long.sh; python -m pytest long.sh; ruff check long.sh",
-    "for f in *.sh; do bash -n \"$f\"; done",
+    'for f in *.sh; do bash -n "$f"; done',
 ]
 
 

@@ -72,12 +72,14 @@ os.kill: kill 1 0
 .symlink_to: ln -s =1 0
 .write_text .write_bytes: > 0 1
 logging.FileHandler logging.basicConfig logging.handlers.RotatingFileHandler: >> 0
-sqlite3.connect .read_text .read_bytes: < 0
+sqlite3.connect: database
+.read_text .read_bytes: < 0
 runpy.run_path: python3 0
 urllib.request.urlretrieve: curl -o 1 =0
 socket.gethostbyname socket.getaddrinfo: getent hosts =0
 .drop_database .drop_collection: @mongo db.dropDatabase()
-open .open io.open io.FileIO codecs.open gzip.open bz2.open lzma.open zipfile.ZipFile tarfile.open: open
+open .open io.open io.FileIO codecs.open gzip.open bz2.open lzma.open: open
+zipfile.ZipFile tarfile.open tarfile.TarFile: archive
 subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen pty.spawn: program
 os.system os.popen subprocess.getoutput asyncio.create_subprocess_shell: shell
 eval exec: evaluate
@@ -100,7 +102,7 @@ shutil.which: which
 """The row of each function or method (``.name``); argument 0 of a method is its object. A row of one word is the name of a method
 ``_do_...`` of PythonEffects, or of a case in its ``_act`` or ``_value``.
 """
-_VALUES = frozenset("open attribute variable join part same second all found which".split())
+_VALUES = frozenset("open archive attribute variable join part same second all found which".split())
 """Rows of functions that compute, look something up or open a file. They do not make a program opaque that passes them on."""
 PACKAGE = Value(f"{HOLE}/site-packages/x/x.py", Taint.UNKNOWN)
 """A file of a library, with an unknown path."""
@@ -202,6 +204,17 @@ class PythonEffects:
         if mode[:1] in ("r", "U") and "+" not in mode:
             return self.tell.read(path)
         return Written(path, self.tell.begin(path, append=mode[:1] == "a" or "+" in mode))
+
+    def _do_archive(self, args: list[Thing], named: dict[str, Thing]) -> Thing:
+        found = self._do_open(args, named)
+        return found._replace(packs=True) if isinstance(found, Written) else found
+
+    def _do_database(self, args: list[Thing], named: dict[str, Thing]) -> Thing:
+        """Report the file of a database, which is created if it is missing. A name in the working folder is only read."""
+        path = self.place(args[0])
+        if "/" in self.tell.place(path).text or path.text[:1] == ".":
+            self.tell.write(path, append=True)
+        return self.tell.read(path)
 
     def _do_program(self, args: list[Thing], named: dict[str, Thing]) -> Thing:
         """Report the program that ``subprocess.run`` or a similar function starts."""

@@ -126,6 +126,7 @@ os.remove: rm 0
 os.rename: mv 0 1
 io.open: open 0
 io.output: > 0
+io.lines io.input: < 0
 dofile loadfile: lua 0
 """),
     frozenset("load loadstring _G _ENV debug loadlib ffi socket posix lfs execute package".split()),

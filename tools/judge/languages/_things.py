@@ -39,10 +39,11 @@ class OwnFunction(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A file that was opened for writing."""
+    """A file that was opened for writing. ``packs``: it is an archive, and its methods take names of files."""
 
     path: Value
     number: int
+    packs: bool = False
 
 
 class Many(list[Thing]):

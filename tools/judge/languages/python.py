@@ -333,6 +333,8 @@ class PythonReader(PythonImports):
             if name == "__file__":
                 return PACKAGE if owner.path.partition(".")[0] in _INSTALLED else Value(f"{owner.path}/x.py")
             return self.fixed.get(full, self.names.get(full, Name(full)))
+        if name.startswith("st_"):  # a number
+            return computed(owner)
         if isinstance(owner, Value) and name in ("parent", "name", "stem", "suffix") and owner.text != HOLE:
             return of_path(owner, name)
         return self.names.get(f".{name}", Name(f".{name}", owner))
@@ -353,7 +355,9 @@ class PythonReader(PythonImports):
         for one in (*given, *named.values()) if path not in (".close", ".flush") else ():
             if isinstance(one, Written):
                 self.tell.reopen(one.number, one.path)
-                self.tell.more(one.number, content(*[other for other in given if other is not one] or [ANYTHING]))
+                others = [other for other in given if other is not one] or [ANYTHING]
+                others = [self.tell.read(self.place(others[0]))] if one.packs and path in (".write", ".add") else others
+                self.tell.more(one.number, content(*others))
         if path in _SENDS and taint_of(*args, *named.values()) & Taint.SECRET:
             self.tell.send(content(*args), unknown())
         found = self.effect(path, given, named)

@@ -149,6 +149,7 @@ class ScriptReader:
             "\\" in path
             or (path[:1] == "$" and after == "(" and language == "php")
             or (path in self.modules.values() and after == "[")
+            or (language == "lua" and path in ("os", "io"))  # ``os["exec" .. "ute"]``, ``o = os``
             or (assigned and path in ("@ARGV", "$^I"))
         ):
             self.opaque = True
@@ -203,7 +204,8 @@ class ScriptReader:
         elif command in ("curl", "getent", "connect") and (secret or "body" in shown or path.endswith((".post", ".request"))):
             self.tell.send(unknown(Taint.SECRET if secret else Taint.NONE), values[-1])
         else:
-            row = "rm 0" if row == "rm -r 0" and "fs." in path and "recursive" not in shown else row
+            if "fs." in path and row in ("rm -r 0", "rmdir 0"):
+                row = "rm -r 0" if "recursive" in shown else "rm 0" if row == "rm -r 0" else row
             report(self.tell, row, values, self.language.lexicon.name)
 
     def opened(self, how: str, values: list[Value]) -> None:

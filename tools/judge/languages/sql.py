@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.regex import Regex
+from tools.judge.languages import _sql_clients
 from tools.judge.languages._tell import Tell, TooMuch
 from tools.judge.meaning.act import Code, Sink
 from tools.judge.meaning.value import HOLE, Taint, Value
@@ -46,9 +47,7 @@ _TOLD = Regex(
     r"|ALTER \S.* DROP\b|EXEC(?:UTE)? .*XP_",
     re.DOTALL,
 )
-_DOT = Regex(r"\.(shell|system|output|once|import|read|open|save|backup|restore|dump|log|excel|load)\b[ \t]*(.*)", re.IGNORECASE)
-_BACKSLASH = Regex(r"\\(!|o|g|copy|i|ir|w|system|source|pager)\s*(.*)", re.IGNORECASE)
-_NAMED = Regex(r"(?:system|source|pager)[ \t]+[^;\n]+", re.IGNORECASE)
+_NAMED = Regex(r"(?:system|source|pager|tee|edit)[ \t]+[^;\n]+", re.IGNORECASE)
 """Commands of the mysql client that need no backslash at the beginning of a statement
 (https://dev.mysql.com/doc/refman/8.4/en/mysql-commands.html).
 """
@@ -83,8 +82,8 @@ def _statements(tell: Tell, source: str, taint: Taint) -> list[list[Part]]:
         if line and source[at] in ".\\":
             stop = source.find("\n", at)
             stop = len(source) if stop < 0 else stop
-            if _client(tell, source[at:stop], taint):
-                at = stop
+            if (taken := _client(tell, source[at:stop], taint)) > 0:
+                at += taken
                 continue
         if line and (named := _NAMED.match(source, at)) is not None:
             _client(tell, f"\\{named[0]}", taint)
@@ -101,10 +100,9 @@ def _statements(tell: Tell, source: str, taint: Taint) -> list[list[Part]]:
         kind, shown = match.lastgroup or "string", match[0]
         if shown == ";" or (kind == "word" and shown.upper() == "GO" and source[match.start() - 1 : match.start()] == "\n"):
             found.append([])
-        elif shown == "\\" and (more := _BACKSLASH.match(source, match.start())) is not None:
-            _client(tell, more[0].partition("\n")[0], taint)
-            stop = source.find("\n", match.start())
-            at = len(source) if stop < 0 else stop
+        elif shown == "\\":
+            line = source[match.start() :].partition("\n")[0]
+            at = match.start() + max(1, _client(tell, line, taint))
         elif kind not in ("space", "comment"):
             upper = shown.upper()
             found[-1].append(Part(kind, upper if kind == "word" and (upper in _KEYWORDS or upper.startswith("XP_")) else shown))
@@ -121,37 +119,9 @@ def _prepared(tell: Tell, statements: list[list[Part]], taint: Taint) -> None:
                         _statement(tell, inner, taint, 1)
 
 
-def _client(tell: Tell, line: str, taint: Taint) -> bool:
-    """Report the effects of a command of the client itself. Return whether ``line`` is such a command."""
-    match = _DOT.match(line) or _BACKSLASH.match(line)
-    if match is None:
-        return line.startswith((".", "\\"))
-    command, rest = match[1].lower(), match[2].strip()
-    bare = rest.strip("'\"")
-    if command in ("shell", "system", "!", "pager"):
-        tell.shell(Value(rest, taint))
-    elif (piped := _PIPED.search(rest)) is not None:
-        tell.shell(Value((piped[1] or piped[2] or piped[3]).strip(), taint))
-    elif command in ("read", "i", "ir", "source"):
-        _included(tell, bare, taint)
-    elif command in ("output", "once", "o", "g", "w", "log", "save", "backup"):
-        if bare and bare not in ("stdout", "off"):
-            tell.write(Value(bare.split()[-1].strip("'\""), taint))
-    elif command == "copy" and (program := re.search(r"\bprogram\s+'((?:[^']|'')*)'", rest, re.IGNORECASE)):
-        tell.shell(Value(program[1].replace("''", "'"), taint))
-    elif (
-        command == "copy"
-        and (target := re.search(r"\bto\s+'?([^\s']+)", rest, re.IGNORECASE))
-        and target[1].lower() not in ("stdout", "pstdout")
-    ):
-        tell.write(Value(target[1], taint))
-    elif command == "load":
-        tell.code("native", Value(HOLE, taint | Taint.UNKNOWN), bare)
-    return True
-
-
-_PIPED = Regex(r"(?:^|\s)(?:\"\s*\|([^\"]*)\"|'\s*\|([^']*)'|\|(.*))", re.DOTALL)
-"""A command in place of a file: ``.import "|ls" t``, ``.once |sh``."""
+def _client(tell: Tell, line: str, taint: Taint) -> int:
+    """Report the effects of commands of the client itself, and return the length of their text at the start of ``line``."""
+    return _sql_clients.command(tell, line, taint, lambda path: _included(tell, path, taint))
 
 
 def _included(tell: Tell, path: str, taint: Taint) -> None:
@@ -222,8 +192,11 @@ def _without_empty_where(parts: list[Part]) -> str:
 
 
 def _programs_and_files(tell: Tell, shown: str, taint: Taint) -> None:
-    if "PROGRAM" in shown and (match := re.search(r"\bPROGRAM [Ee]?'((?:[^']|'')*)'", shown)):
-        tell.shell(Value(match[1].replace("''", "'"), taint))
+    if shown.startswith("COPY "):
+        _sql_clients.copied(tell, shown, taint)
+    if shown[:1] == ":":  # a variable of psql
+        _sql_clients.unknown(tell)
+    _sql_clients.functions(tell, shown, taint)
     if "XP_CMDSHELL" in shown and (match := re.search(r"XP_CMDSHELL ?\(? ?[Nn]?'((?:[^']|'')*)'", shown)):
         tell.shell(Value(match[1].replace("''", "'"), taint))
     if "FILE" in shown and (match := re.search(r"\bINTO (?:OUT|DUMP)FILE '([^']*)'", shown)):
@@ -233,9 +206,5 @@ def _programs_and_files(tell: Tell, shown: str, taint: Taint) -> None:
             tell.read(Value(match[2], taint))
         for match in re.finditer(r"\b(?:sys_exec|sys_eval|system) ?\( ?'((?:[^']|'')*)'", shown, re.IGNORECASE):
             tell.shell(Value(match[1], taint))
-        if match := re.search(r"\b(?:writefile|lo_export) ?\( ?(?:\d+ ?, ?)?'([^']*)'", shown, re.IGNORECASE):
-            tell.write(Value(match[1], taint))
         if match := re.search(r"\bload_extension ?\( ?'([^']*)'", shown, re.IGNORECASE):
             tell.code("native", Value(HOLE, taint | Taint.UNKNOWN), match[1])
-    if shown.startswith("COPY ") and (match := re.search(r" TO '([^']*)'", shown)):
-        tell.write(Value(match[1], taint))

@@ -155,6 +155,7 @@ BENIGN = [
     "import sqlite3; c = sqlite3.connect('d'); print(c.cursor())",
     "import ast; print(ast.literal_eval('[1]')); print(ast.dump(ast.parse('import os; os.remove(1)')))",
     "import time\nwhile True:\n time.sleep(1)\n print('tick')",
+    "import os, time\nlast = 0\nwhile True:\n m = os.stat('a').st_mtime\n if m != last:\n  last = m\n time.sleep(1)",
     "import csv\nfor row in csv.reader(open('a.csv')): print(row[0])",
     "import platform, sys; print(platform.uname(), sys.path)",
     "print(eval('1 + 1'))",
