@@ -189,6 +189,7 @@ def test_a_file_that_no_start_would_judge_may_be_changed_while_the_program_runs(
 
 OVERTAKEN = [
     "sh x.sh & cp app.py x.sh",
+    "(sleep 5; sh x.sh) & cp app.py x.sh; wait",
     "(make; sh x.sh) & cp app.py x.sh",
     "echo 'echo a' > x.sh; (sleep 5; sh x.sh) & cp app.py x.sh",
     "setsid -f sh -c 'sleep 5; sh x.sh'; cp app.py x.sh",
@@ -392,6 +393,7 @@ FREE = {
     "a followed log": ["BACK tail -f app.log | grep error", "DO echo error >> app.log"],
     "a search that takes time": ["BACK sleep 5; grep -rn x src", "PUT src/main.c"],
     "a job that is waited for": ["DO bash x.sh & wait", "PUT x.sh"],
+    "a job with a pause that is waited for": ["DO (sleep 1; sh x.sh) & wait", "PUT x.sh"],
     "jobs that are waited for": ["DO for i in 1 2; do ./x.sh & done; wait", "PUT x.sh"],
     "a server in the foreground's shell": ["DO npm run dev & sleep 3; curl localhost:3000; kill %1", "PUT src/app.js"],
     "a log of the foreground's shell": ["DO make > build.log 2>&1 & echo started", "DO cat build.log", "PUT src/main.c"],

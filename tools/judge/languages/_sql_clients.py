@@ -34,7 +34,7 @@ _WORD = Regex(r"'(?:[^']|'')*'|\"[^\"]*\"|\S+")
 
 
 def command(tell: Tell, line: str, taint: Taint, include: Include) -> int:
-    """Report the effects of the client's commands at the start of ``line``, and return the number of characters that they take."""
+    """Report the effects of the client's commands at the start of ``line``, and return the length of their text."""
     if line[:1] == ".":
         if (dot := _DOT.match(line)) is not None:
             name = next((one for one in _DOTS if one.startswith(dot[1].lower())), "")

@@ -150,7 +150,7 @@ def comes_later(it: Walker, state: State, name: str, *, sure: bool = True) -> bo
 
     ``sure``: the file is known by this name. If a process reads it late, the call that changes it is asked about instead.
     """
-    context, own = it.context, int(it.now.background and sure)
+    context, own = it.context, int(it.now.background + it.found.awaits) if sure else 0
     if not (context.later or context.background > own) or name in state.files or name.startswith(FIXED):
         return False
     return context.later or it.found.waits or any(act.background > own and act.name in DELAYS for act in it.found.acts.values())

@@ -16,8 +16,8 @@ from tools.judge.readers import may_write
 _PARTS = Regex(r"[\s'\"=:,;|&<>(){}]+|(?<=^-\w)(?=\S)")
 """What separates names of files in one word."""
 _KEEP = names(
-    "chmod chown touch mkdir rm rmdir unlink kill pkill set export declare local trap source . eval exec dd sudo env timeout nohup"
-    " nice setsid stdbuf time xargs find code less more bat ag ack shellcheck mypy pylint flake8 pytest py_compile"
+    "chmod chown touch mkdir rm rmdir unlink kill pkill set export declare local trap source . eval exec dd sudo env timeout"
+    " nohup nice setsid stdbuf time xargs find code less more bat ag ack shellcheck mypy pylint flake8 pytest py_compile"
     " git-add git-commit git-stage git-rm git-mv git-restore git-checkout git-push ruff-check"
 )
 """Programs that write no text into the files that they name, besides readers, or whose changes are found in another way."""

@@ -34,6 +34,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
         it.found.last = asks_for_last(text)
         it.context.background = it.context.spawned = int(now.background)
         it.context.outlasts = DETACHED if now.background else 0
+        it.found.awaits = _ends_in_wait(it, script)
         first = _begin(now)
         if first.traps:
             ends = [end for begin in _signalled(it, first) for end in it.whole(script, begin)]
@@ -42,7 +43,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
             ends = it.traps(it.whole(script, first))
         made = _made(now, ends)
         it.found.tainted.update(_secret(ends))
-        if _is_waited_for(it, script, ends):
+        if it.found.awaits and _is_waited_for(it, ends):
             it.found.jobs.clear()
         rewrites = [*_rewrites(it, ends, snapshot.of_jobs() if knows_jobs(snapshot) else {}), *_overtaken(it, ends)]
     except ShellSyntaxError as error:
@@ -76,11 +77,15 @@ def _made(now: ShellNow, ends: list[State]) -> dict[str, str]:
 _SIGNALS = names("kill pkill killall")
 
 
-def _is_waited_for(it: Interpreter, script: Script, ends: list[State]) -> bool:
-    """Return whether the line ends with ``wait`` in any case, and nothing may keep its shell from waiting for all jobs."""
+def _ends_in_wait(it: Interpreter, script: Script) -> bool:
     last = script.items[-1].command if script.items and not script.items[-1].background else None
     words = it.constants(last) if isinstance(last, Simple) and not last.redirects else None
-    if words is None or [one.text for one in words] != ["wait"] or any(end.flow or end.traps or end.functions for end in ends):
+    return words is not None and [one.text for one in words] == ["wait"]
+
+
+def _is_waited_for(it: Interpreter, ends: list[State]) -> bool:
+    """Return whether the ``wait`` at the end is reached in any case, and nothing may keep its shell from waiting for all jobs."""
+    if any(end.flow or end.traps or end.functions for end in ends):
         return False
     acts = (act for act in it.found.acts.values() if act.argv)
     beside = {act.name for act in acts if not act.background or act.name in _SIGNALS} - {"wait"}

@@ -106,6 +106,8 @@ class Found:
     """Files and folders that are copied, moved or written: the old path by the new one, "" for a file with new content."""
     links: dict[tuple[str, str], None] = field(default_factory=dict)
     """New links: their paths and targets."""
+    awaits: bool = False
+    """True if the line's last command is ``wait``."""
     waits: bool = False
     """True if a job in the background loops until something happens."""
     gone: dict[str, None] = field(default_factory=dict)
