@@ -63,6 +63,7 @@ class GatheredFiles:
         self._are_shared = are_shared
         self._running: frozenset[str] | None = None
         """Commands of the background processes that run, "" for an unknown one; None if it is unknown which run."""
+        self._job_names: list[str] = []
         self.met_jobs = False
         self._inside = (*((workspace,) if workspace else ()), *TEMPORARY)
         self._taints = taints
@@ -172,6 +173,9 @@ class GatheredFiles:
         self.met_jobs = self.met_jobs or bool(self._of_jobs)
         return {path: mark for path, mark in self._of_jobs.items() if self._is_used(path, mark)}
 
+    def job_names(self) -> Sequence[str]:
+        return self._job_names
+
     def copy_of(self, path: str) -> str:
         """Return the original path of a copied compiled program, or ""."""
         return self._copies.get(path) or self._copies.get(self._real.get(path, path), "")
@@ -185,8 +189,11 @@ class GatheredFiles:
         try:
             table = table_of(ctx)
             found = await table.look()
-            running = [one.name for one in found.values() if one.runs or (await table.use(one.name)).pids]
-            self._running = frozenset(str(recorded(ctx.snapshot, name).get("command", "")) for name in running)
+            running = sorted(one.name for one in found.values() if one.runs or (await table.use(one.name)).pids)
+            commands = [str(recorded(ctx.snapshot, name).get("command", "")) for name in running]
+            self._running = frozenset(commands)
+            names = zip(running, commands, strict=True)
+            self._job_names = [f"{name} ({command})" if command else name for name, command in names]
         except (OSError, ValueError, EnvironmentFailed, ExecutionFailed):
             return  # they may run
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -67,7 +66,7 @@ def judge(
             judged.copies.update(examined.copies)
             judged.commands += examined.commands
             judged.looked_at += examined.looked_at
-            judged.findings += itertools.starmap(_rewritten, examined.rewrites)
+            judged.findings += _rewritten(examined.rewrites, files.job_names() if files is not None and knows_jobs(files) else ())
             if isinstance(effect, WritesInput):
                 continue
             judged.findings += [_host(host) for host in effect.hosts]
@@ -93,7 +92,7 @@ def _note_written(judged: Judgement, path: str, files: Snapshot | None) -> None:
     judged.files[path] = judged.files.get(path, Taint.NONE) | Taint.WRITTEN
     judged.copies[path] = ""
     if files is not None and knows_jobs(files) and files.of_jobs().get(path, Taint.NONE) & Taint.RUNNING:
-        judged.findings.append(_rewritten(path))
+        judged.findings += _rewritten([(path, Taint.RUNNING)], files.job_names())
 
 
 def _fitting(before: str, template: str) -> str:
@@ -113,11 +112,26 @@ def _command(effect: RunsCommand | WritesInput, setting: Setting, files: Snapsho
     return examine(effect.command, effect.cwd, effect.shell, files, setting, stdin=stdin, background=background)
 
 
-def _rewritten(path: str, mark: Taint = Taint.RUNNING) -> Finding:
-    key, why = "process.script", "changes a file whose text a process may still execute"
-    if mark & Taint.USED:
-        key, why = "process.path", "may put a link where a process still changes files"
-    return Finding(key, "ask", why, visible(path), visible(path), (path,), effect="local")
+def _rewritten(rewrites: Sequence[tuple[str, Taint]], jobs: Sequence[str]) -> list[Finding]:
+    """Return one finding for the scripts that a call changes, and one for the paths that it may replace with links.
+
+    ``jobs``: the processes that run, for users.
+    """
+    whose = visible(" or ".join(jobs), _MOST_SHOWN) if jobs else "a process"
+    found: list[Finding] = []
+    for mark, key, why in (
+        (Taint.RUNNING, "process.script", f"changes a file whose text {whose} may still execute"),
+        (Taint.USED, "process.path", f"may put a link where {whose} still changes files"),
+    ):
+        paths = tuple(path for path, one in rewrites if one & mark)
+        if paths:
+            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            found.append(Finding(key, "ask", why, visible(paths[0]) + more, visible(paths[0]) + more, paths, effect="local"))
+    return found
+
+
+_MOST_SHOWN = 200
+"""Maximum number of characters of processes in a finding."""
 
 
 def _file(entry: ToolEntry, effect: object, setting: Setting, files: Snapshot) -> list[Finding]:

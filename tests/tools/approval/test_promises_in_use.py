@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tools.approval.conftest import Bench
+from tests.tools.approval.conftest import PROJECT, Bench
 from tests.tools.approval.test_promises_running import project
 
 
@@ -67,3 +67,14 @@ READ = [
 def test_a_script_in_use_may_be_read(bench: Bench, command: str) -> None:
     assert bench.start("bash long.sh") == "ran"
     assert bench.do(command) == "ran"
+
+
+@pytest.mark.parametrize("command", ["git checkout other", "git pull", "git stash pop"])
+def test_a_command_that_may_change_many_scripts_is_one_finding(bench: Bench, command: str) -> None:
+    """Python may load json.py or sitecustomize.py from the folder, if git brings them."""
+    assert bench.start("make build && python server.py") == "ran"
+    assert bench.do(command) == {"process.script"}
+    assert bench.last is not None
+    assert bench.last.result.suspension is not None
+    (finding,) = bench.last.result.suspension.parameters["findings"]
+    assert finding["text"] == f"{PROJECT}/server.py and 3 more"

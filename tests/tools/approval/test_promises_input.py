@@ -262,6 +262,7 @@ def test_a_script_is_free_again_once_no_process_runs(tmp_path: Path) -> None:
         asked = floor.run("write_file", write, scope).result.suspension
         assert asked is not None
         assert [one["key"] for one in asked.parameters["findings"]] == ["process.script"]
+        assert "whose text job (sh long.sh) may still execute" in asked.parameters["prompt"]
         assert floor.run("process", {"action": "remove", "name": "job"}, scope).result.is_success
         assert floor.run("write_file", write, scope).result.is_success
     finally:

@@ -101,8 +101,8 @@ def _statements(tell: Tell, source: str, taint: Taint) -> list[list[Part]]:
         if shown == ";" or (kind == "word" and shown.upper() == "GO" and source[match.start() - 1 : match.start()] == "\n"):
             found.append([])
         elif shown == "\\":
-            line = source[match.start() :].partition("\n")[0]
-            at = match.start() + max(1, _client(tell, line, taint))
+            rest = source[match.start() :].partition("\n")[0]
+            at = match.start() + max(1, _client(tell, rest, taint))
         elif kind not in ("space", "comment"):
             upper = shown.upper()
             found[-1].append(Part(kind, upper if kind == "word" and (upper in _KEYWORDS or upper.startswith("XP_")) else shown))

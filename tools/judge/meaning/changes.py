@@ -47,8 +47,8 @@ def _git(it: Walker, state: State, argv: Values) -> None:
         given = _plain(words[2:], names("-b -B --reason"))
         _made(it, state, given[0] if given else HOLE, maker)
     elif words[0] == "mv":
-        given = [one if one.text[:1] == "-" else one._replace(text=posixpath.join(folder, one.text)) for one in argv[at + 1 :]]
-        tables.EFFECTS.rows["mv"](it, state, [Value("mv"), *given])
+        moved = [one if one.text[:1] == "-" else one._replace(text=posixpath.join(folder, one.text)) for one in argv[at + 1 :]]
+        tables.EFFECTS.rows["mv"](it, state, [Value("mv"), *moved])
     elif words[0] in ("mv", "rm") or words[:2] == ["bisect", "run"]:  # bisect runs its command in changed trees on purpose
         return
     elif words[0] in _MERGES or (words[0] in _TREES and _changes_tree(words)):

@@ -56,6 +56,10 @@ class KnowsJobs(Protocol):
         """Return the marks of the files that a background process may still read or open, by absolute path."""
         ...
 
+    def job_names(self) -> Sequence[str]:
+        """Return the names of the background processes that run, with their commands; [] if they are unknown."""
+        ...
+
 
 @runtime_checkable
 class KnowsMoves(Protocol):
