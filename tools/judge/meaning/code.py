@@ -314,8 +314,8 @@ def _read(it: Walker, state: State, name: str, argv: Values, targets: Targets, p
             sources.imported(it, state, piece)
         if piece.source == "file":
             owned.read_by_job(it, state, piece.path, by_lines=piece.language in _BY_LINES)
-    if any(piece.source == "stdin" and not piece.text.taint & Taint.INPUT for piece in pieces):
-        sink.inherited = None  # the program reads all of its code before it runs it
+        if piece.source == "stdin" and not piece.text.taint & Taint.INPUT:
+            sink.inherited = None  # the program reads all of its code before it runs it
     for piece in pieces:
         by_lines = piece.source == "stdin" and piece.language in _BY_LINES
         if piece.source == "stdin" and piece.language == "python":
@@ -354,14 +354,11 @@ class CodeSink:
         self.state = state
         self.name = name
         self.starts_late = filestate.is_late(it)
-        given = state.stdin
-        self.inherited = unknown(Taint.INPUT) if given is not None and given.taint & Taint.INPUT else given
-        """The input of programs that the code starts without one of their own. The code may have read a part of it."""
+        self.inherited = filestate.inherited(state)
 
     def _child(self, stdin: Value | None = None) -> State:
         child = new_shell(self.it, self.state, [])
-        child.capture = False
-        child.stdin = self.inherited if stdin is None else stdin
+        child.capture, child.stdin = False, self.inherited if stdin is None else stdin
         return child
 
     def _keep(self, ends: list[State]) -> None:
@@ -377,11 +374,10 @@ class CodeSink:
         for target in redirects:
             if ">" in target.op:
                 filestate.write(it, child, target.path, stdin if stdin is not None else unknown(), append=target.op == ">>")
-        if not argv:
-            if redirects:
-                it.act(child, (), redirects)
-        else:
+        if argv:
             it.program(child, argv, redirects)
+        elif redirects:
+            it.act(child, (), redirects)
         self._keep([child])
 
     def shell(self, text: Value) -> None:

@@ -140,6 +140,12 @@ def content(it: Walker, state: State, path: Value) -> Value | None:
     return found
 
 
+def inherited(state: State) -> Value | None:
+    """Return the input of programs that code starts. The code may have read a part of the input of a process."""
+    given = state.stdin
+    return unknown(Taint.INPUT) if given is not None and given.taint & Taint.INPUT else given
+
+
 def at(it: Walker, state: State, path: str) -> Value | None:
     """Return the same as ``content``, for an absolute and normalised path."""
     return content(it, state, Value(path)) if path.startswith("/dev/") else _one(it, state, path)

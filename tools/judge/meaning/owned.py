@@ -48,6 +48,8 @@ def read_by_job(it: Walker, state: State, path: str, *, by_lines: bool = False) 
 
 _DATA = names("echo printf [ test true :")
 """Builtins that only print or compare their words, if there is no option ``-v``."""
+_NAMELESS = _DATA | names("sleep seq expr basename dirname tr false break continue shift")
+"""Programs and builtins whose words, without an option ``-v``, are neither code nor names of files that they read."""
 _QUICK = _DATA | names(
     "cd pushd popd export exit let declare local typeset readonly set shift unset source . eval exec trap shopt"
 )
@@ -62,9 +64,9 @@ def opened(it: Walker, state: State, act: Act) -> None:
         return
     name, argv = act.name, act.argv
     if filestate.is_late(it):
-        data = (is_plain(name) or name in _DATA) and not any(value.text[:2] == "-v" for value in argv)
+        data = name in _NAMELESS and not any(value.text[:2] == "-v" for value in argv)
         outputs = [target.path for target in act.redirects if ">" in target.op]
-        for value in (*argv[: 1 if data else None], *outputs):
+        for value in (*argv[: 1 if data else None], *(target.path for target in act.redirects)):
             filestate.executed(it, value)
         for value in (*(argv[1:] if name in _CHANGERS else ()), *outputs):
             _opened(it, state, value.text.rpartition("=")[2])

@@ -56,6 +56,10 @@ class KnowsJobs(Protocol):
         """Return the marks of the files that a background process may still read or open, by absolute path."""
         ...
 
+    def is_of_another_session(self, pid: str) -> bool:
+        """Return whether a process is a background process of another session, or descends from one."""
+        ...
+
     def job_names(self) -> Sequence[str]:
         """Return the names of the background processes that run, with their commands; [] if they are unknown."""
         ...
