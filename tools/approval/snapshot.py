@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
 from toolcrib.contract.records import NO_ENTRIES
+from toolcrib.contract.regex import Regex
 from tools.approval.origins import ELSEWHERE, UNKNOWN_OWNER, Origins
 from tools.approval.uncommitted import ask_git, ask_git_here, read_status
 from tools.environments.own_files import MatchesHardLinks
+from tools.environments.session_mark import MOST_LOCKS
 from tools.judge.file_view import UNSEEN, WorkTree
 from tools.judge.folders import TEMPORARY, may_be_made, under
 from tools.judge.globs import is_wild
@@ -27,6 +29,7 @@ MAX_BYTES = 200_000
 ROUNDS = 16
 """Maximum nesting of scripts that run scripts: a script is known only after the script that runs it was read and judged."""
 
+_LOCKS = Regex(r"(?m)^Max file locks +(\d+) ")
 NO_JOBS: Mapping[str, Taint] = MappingProxyType({})
 NO_OWNERS: Mapping[str, frozenset[str]] = MappingProxyType({})
 _NOTHING_MADE: Mapping[str, tuple[str, str]] = MappingProxyType({})
@@ -64,6 +67,7 @@ class GatheredFiles:
         self._running: frozenset[str] | None = None
         """Commands of the background processes that run, "" for an unknown one; None if it is unknown which run."""
         self._job_names: list[str] = []
+        self._own_locks: Collection[int] = ()
         self.met_jobs = False
         self._inside = (*((workspace,) if workspace else ()), *TEMPORARY)
         self._taints = taints
@@ -173,6 +177,11 @@ class GatheredFiles:
         self.met_jobs = self.met_jobs or bool(self._of_jobs)
         return {path: mark for path, mark in self._of_jobs.items() if self._is_used(path, mark)}
 
+    def is_of_another_session(self, pid: str) -> bool:
+        """Return whether a process has the mark (``locks`` in Process) of one that is not in the session's records."""
+        found = _LOCKS.search(self.inspect_path(f"/proc/{pid}/limits").text or "")
+        return found is not None and int(found[1]) <= MOST_LOCKS and int(found[1]) not in self._own_locks
+
     def job_names(self) -> Sequence[str]:
         return self._job_names
 
@@ -182,18 +191,19 @@ class GatheredFiles:
 
     async def ask_jobs(self, ctx: ToolCallContext) -> None:
         """Ask which background processes of the call's session run, if a file depends on that."""
+        from tools.processes.records import PROCESSES, table_of
+
+        records = ctx.state(PROCESSES) or {}
+        self._own_locks = {one.get("locks", 0) for one in records.values()}
         if not self.met_jobs or self._are_shared:
             return
-        from tools.processes.records import recorded, table_of
-
         try:
             table = table_of(ctx)
             found = await table.look()
-            running = sorted(one.name for one in found.values() if one.runs or (await table.use(one.name)).pids)
-            commands = [str(recorded(ctx.snapshot, name).get("command", "")) for name in running]
-            self._running = frozenset(commands)
-            names = zip(running, commands, strict=True)
-            self._job_names = [f"{name} ({command})" if command else name for name, command in names]
+            running = [one.name for one in found.values() if one.runs or (await table.use(one.name)).pids]
+            commands = {name: str(records.get(name, {}).get("command", "")) for name in sorted(running)}
+            self._running = frozenset(commands.values())
+            self._job_names = [f"{name} ({command})" if command else name for name, command in commands.items()]
         except (OSError, ValueError, EnvironmentFailed, ExecutionFailed):
             return  # they may run
 

@@ -18,6 +18,8 @@ _LOCKS = 10
 """RLIMIT_LOCKS, which has no name in Python."""
 _LINE = b"Max file locks"
 _VALUE = 0x70017C
+MOST_LOCKS = 0x700000
+"""The highest limit that marks a background process and its descendants: see ``locks`` in tools.processes.process.Process."""
 
 
 def mark(pid: int) -> None:

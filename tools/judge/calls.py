@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from tools.judge.setting import Setting
 
 if TYPE_CHECKING:  # the rules load with the first command
     from tools.judge.detect import Examined
+    from tools.judge.meaning.act import Act
 
 
 @dataclass(slots=True)
@@ -66,6 +67,7 @@ def judge(
             judged.copies.update(examined.copies)
             judged.commands += examined.commands
             judged.looked_at += examined.looked_at
+            judged.findings += _signalled(examined.acts, files)
             judged.findings += _rewritten(examined.rewrites, files.job_names() if files is not None and knows_jobs(files) else ())
             if isinstance(effect, WritesInput):
                 continue
@@ -128,6 +130,18 @@ def _rewritten(rewrites: Sequence[tuple[str, Taint]], jobs: Sequence[str]) -> li
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             found.append(Finding(key, "ask", why, visible(paths[0]) + more, visible(paths[0]) + more, paths, effect="local"))
     return found
+
+
+def _signalled(acts: Sequence[Act], files: Snapshot | None) -> Iterator[Finding]:
+    """Yield a finding for each background process of another session that a call signals by its number."""
+    if files is None or not knows_jobs(files):
+        return
+    for act in acts:
+        words = [one.text.removeprefix("-") for one in act.argv[1:]] if act.name in ("kill", "gkill") and not act.place else ()
+        for word in words:
+            if word.isdecimal() and files.is_of_another_session(word):
+                why = "signals a process of another session"
+                yield Finding("process.other", "ask-once", why, visible(f"kill {word}"), effect="outside")
 
 
 _MOST_SHOWN = 200

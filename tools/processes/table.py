@@ -16,6 +16,7 @@ from toolcrib.contract.environment import Environment, ExecRequest, KeepsProcess
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, InvalidArguments, NotFound
 from toolcrib.contract.terminal import TerminalSize
 from tools import alive
+from tools.environments.session_mark import MOST_LOCKS
 from tools.environments.shell.driver import quote
 from tools.processes import ports, scripts
 from tools.processes.helper import Helper, HelperRefused
@@ -28,8 +29,6 @@ LOG_BYTES = 64 << 20
 _GRACE = (("INT", 0.5), ("TERM", 2.0), ("KILL", 5.0))
 """The signals that end a process, each with the seconds until the next."""
 _LOOK = 0.05
-_MOST_LOCKS = 0x700000
-"""Below the limit of file locks that marks all commands of sessions: see tools.environments.session_mark."""
 _CLOSED_INPUT = 3
 _NO_ANSWER = 124
 """Exit codes of ``feed``: the input is closed; the process did not read within the time limit."""
@@ -142,7 +141,7 @@ class ProcessTable:
 
     def _locks(self, name: str) -> int:
         """Return the limit of file locks that marks a process and its descendants."""
-        return int(hashlib.sha256(f"{self.session}/{name}".encode()).hexdigest(), 16) % _MOST_LOCKS + 1
+        return int(hashlib.sha256(f"{self.session}/{name}".encode()).hexdigest(), 16) % MOST_LOCKS + 1
 
     def know(self, records: Mapping[str, Mapping[str, Any]]) -> None:
         """Take the numbers of processes from the session's records: see ``started``."""

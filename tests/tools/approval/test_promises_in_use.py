@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from pathlib import Path
+
 import pytest
 
-from tests.tools.approval.conftest import PROJECT, Bench
+import tools.process_registry  # noqa: F401 - it registers a tool
+from tests.tools.approval.conftest import PROJECT, Bench, Floor
 from tests.tools.approval.test_promises_running import project
+from tools.environments import open_environment
+from tools.registry import registry
 
 
 @pytest.fixture
@@ -69,6 +76,20 @@ def test_a_script_in_use_may_be_read(bench: Bench, command: str) -> None:
     assert bench.do(command) == "ran"
 
 
+NAMES = [
+    'sleep 2; read -r p < n.txt; cat "$p" > out.txt',
+    'sleep 2; read -r p < n.txt; cat < "$p"',
+    'sleep 2; cat "$(cat n.txt)" > out.txt',
+    'while read -r f; do wc -l "$f"; done < n.txt',
+]
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_a_file_with_names_of_files_that_a_process_reads_is_not_changed(bench: Bench, command: str) -> None:
+    assert bench.start(command) == "ran"
+    assert bench.step("PUT n.txt") == {"process.script"}
+
+
 @pytest.mark.parametrize("command", ["git checkout other", "git pull", "git stash pop"])
 def test_a_command_that_may_change_many_scripts_is_one_finding(bench: Bench, command: str) -> None:
     """Python may load json.py or sitecustomize.py from the folder, if git brings them."""
@@ -78,3 +99,29 @@ def test_a_command_that_may_change_many_scripts_is_one_finding(bench: Bench, com
     assert bench.last.result.suspension is not None
     (finding,) = bench.last.result.suspension.parameters["findings"]
     assert finding["text"] == f"{PROJECT}/server.py and 3 more"
+
+
+def test_a_process_of_another_session_is_asked_about_each_time(tmp_path: Path) -> None:
+    """On this machine, with the real tools."""
+    floor = Floor(tmp_path / "store.db", open_environment("local", cwd=str(tmp_path)), project_root=str(tmp_path))
+    entry = registry.get("process")
+    assert entry is not None
+    floor.dispatcher.registry.put(entry)
+    scope, other = (floor.scope(f"{name}-{os.getpid()}") for name in ("own", "other"))
+
+    def start(name: str) -> str:
+        command = f"echo $$ > {name}; sleep 60"
+        assert floor.run("terminal", {"command": command, "background": True, "name": name}, scope).result.is_success
+        assert floor.run("process", {"action": "wait", "name": name, "quiet": 0.3}, scope).result.is_success
+        return (tmp_path / name).read_text().strip()
+
+    try:
+        first, second = start("first"), start("second")
+        asked = floor.run("terminal", {"command": f"kill {first}"}, other).result.suspension
+        assert asked is not None
+        assert [one["key"] for one in asked.parameters["findings"]] == ["process.other"]
+        assert asked.parameters["scopes"] == ["once"]
+        assert floor.run("terminal", {"command": f"kill -9 {second}"}, scope).result.is_success
+        assert floor.run("terminal", {"command": f"kill -0 {os.getppid()}"}, other).result.suspension is None
+    finally:
+        asyncio.run(floor.close())
