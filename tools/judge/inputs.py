@@ -37,7 +37,7 @@ _HISTORY_ON = Regex(rf"-\w*[iH]\w*|.*hist.*|.*{HOLE}.*", re.DOTALL)
 """Words of a shell, ``set`` and ``shopt`` that may turn this on."""
 _SETS = SHELLS | {"set", "shopt"}
 _TERMINALS = names("script unbuffer expect rlwrap winpty ssh")
-"""Programs that may give a shell a terminal, in which it is interactive."""
+"""Programs that may give a shell a terminal, so that it is interactive."""
 
 
 def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Examined:
