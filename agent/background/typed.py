@@ -30,11 +30,13 @@ _PIECES = Regex(rb"[^\r\n\x03\x04\x1a]*[\r\n\x03\x04\x1a]|[^\r\n\x03\x04\x1a]+")
 _ENDS = (b"\r", b"\n", b"\x03", b"\x04", b"\x1a")
 _AGAIN, _PATIENCE = 0.25, 0.5
 """Seconds after which a terminal is examined again within a line, and seconds that this may take."""
+_SHOWN = 0.2
+"""Seconds that a program may take to show what was typed, before the line counts as hidden."""
 
 
 class TypedInput:
     """What a user types into a terminal. A line is recorded only if the terminal showed it: it is examined when the line begins,
-    while it is typed, and before the program gets its end.
+    while it is typed, and before the program gets its end, when its text must be on the screen.
     """
 
     def __init__(self, scope: CallScope, name: str, terminal: SessionTerminal) -> None:
@@ -52,8 +54,14 @@ class TypedInput:
             if not self._line or ends or time.monotonic() - self._examined >= _AGAIN:
                 hides = await self._hides()
                 self._is_hidden = hides or (self._is_hidden and bool(self._line))
-            self._line += piece
-            await self._terminal.type_bytes(piece)
+            text, end = (piece[:-1], piece[-1:]) if ends else (piece, b"")
+            self._line += text
+            if text:
+                await self._terminal.type_bytes(text)
+            if ends:
+                self._is_hidden = self._is_hidden or not await self._is_shown()
+            self._line += end
+            await self._terminal.type_bytes(end)
             if ends or len(self._line) > _LONGEST:
                 await self.keep()
 
@@ -61,7 +69,7 @@ class TypedInput:
         """Record the line, also if it is unfinished."""
         if not self._line:
             return
-        text = visible(self._line.rstrip(b"\r\n").decode("utf-8", "replace"), _LONGEST)
+        text = visible(_edited(self._line.rstrip(b"\r\n")), _LONGEST)
         what: Mapping[str, Json] = {"hidden": True} if self._is_hidden else {"line": self._scope.redact(text)}
         line = {"name": self._name, "at": time.time(), **what}
         self._line, self._is_hidden = b"", False
@@ -78,6 +86,26 @@ class TypedInput:
         done, _ = await asyncio.wait([self._asking], timeout=_PATIENCE)  # not cancelled: that would end the table's helper
         self._examined = time.monotonic()
         return not done or self._asking.exception() is not None or self._asking.result()
+
+    async def _is_shown(self) -> bool:
+        """Return whether the text of the line is on the screen, before the cursor. Waits a moment for it."""
+        give_up, text = time.monotonic() + _SHOWN, _edited(self._line)
+        while text:
+            row = self._terminal.row()
+            if row and (row.endswith(text) or text.endswith(row)):
+                return True
+            if time.monotonic() >= give_up:
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+
+def _edited(line: bytes) -> str:
+    """Return a line without the characters that the Backspace key deleted from it."""
+    text = ""
+    for char in line.decode("utf-8", "replace"):
+        text = text[:-1] if char in "\x7f\b" else text + char
+    return text
 
 
 def _last(lines: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

@@ -102,9 +102,15 @@ class AttachedScreen:
 
     def _last_row(self, view: TerminalView, columns: int) -> str:
         cut = " · larger than this window" * (len(view.rows) >= self.window.rows or view.columns > columns)
-        title = f" · {one_line(view.title)}" if view.title else ""
-        text = shortened(f"{self._name} · {_WORDS[view.typist]}{cut}{title}", columns)
-        return f"{self._theme.begin('said' if view.typist == YOU else 'dim')}{text}\x1b[m" + "\x1b[K" * (width(text) < columns)
+        return self._said(f"{_WORDS[view.typist]}{cut}", columns, is_ours=view.typist == YOU)
+
+    def _said(self, words: str, columns: int, *, is_ours: bool) -> str:
+        text = shortened(f"{self._name} · {words}", columns)
+        return f"{self._theme.begin('said' if is_ours else 'dim')}{text}\x1b[m" + "\x1b[K" * (width(text) < columns)
+
+    def say(self, words: str) -> None:
+        """Show these words in the last row."""
+        tty.write(f"\x1b[{self.window.rows};1H{self._said(words, self.window.columns, is_ours=True)}")
 
 
 async def attend(attached: Attached, name: str, theme: Theme, is_over: asyncio.Event) -> str:
@@ -131,9 +137,28 @@ async def _attended(attached: Attached, screen: AttachedScreen, is_over: asyncio
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks[0] in done and was_typing:
+            await _left(screen, attached.end, keys, is_over)
     for task in done:
         task.result()  # raises the error of a fault
     return attached.end if tasks[0] in done else f"continues{'; you gave it back' * was_typing}"
+
+
+async def _left(screen: AttachedScreen, end: str, keys: asyncio.Queue[bytes], is_over: asyncio.Event) -> None:
+    """Drop what the user types for a program that has ended, until Ctrl-]: it may be a password, and would reach the chat."""
+    screen.say(f"{end} · Ctrl-] returns")
+
+    async def until_left() -> None:
+        while (data := await keys.get()) and _LEAVES not in data:
+            pass
+
+    tasks = [asyncio.ensure_future(until_left()), asyncio.ensure_future(is_over.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _show(attached: Attached, screen: AttachedScreen) -> None:

@@ -224,8 +224,6 @@ def test_a_killed_window_gives_the_terminal_back(holds: Any, sit_down: Any) -> N
     holder = holds("cat")
     person = sit_down("ps", "attach", "tty")
     person.sees(WATCHING)
-    assert "model" in holder.model("write", text="model")["screen"]
-    person.sees(r"^model\nmodel$")
     person.process.send("mine\r")
     person.sees(TYPING)
     person.sees(r"^mine\nmine$")
@@ -337,7 +335,10 @@ def test_in_the_chat(sit_down: Any) -> None:
         person.process.send("/exit\r")
         person.sees(r"^/exit\n/exit$")
         person.process.send("\x03")
+        person.sees(r"has ended with exit code 130 · Ctrl-\] returns$")
+        person.process.send("too late\r\x1d")
         person.sees(r"^tty has ended with exit code 130$")
+        assert "too late" not in person.text
         person.at_prompt()
         person.types("look")
         person.sees(r"Seen\.")

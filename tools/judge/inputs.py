@@ -12,7 +12,7 @@ from tools.judge.detect import Examined, examine, of_text, too_long
 from tools.judge.effects import effect_of, farther
 from tools.judge.findings import Finding, digest_of, visible
 from tools.judge.key_programs import may_be_torn
-from tools.judge.keys import examine_keys, unknown_readers
+from tools.judge.keys import examine_keys, unknown_readers, unsure
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.base import BOUNDARY
 from tools.judge.meaning.interpreters import SHELLS
@@ -78,6 +78,8 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     pressed = examine_keys(effect, start.acts, whole.acts, runs) if effect.keys else []
     found += pressed
     found += _passwords([*start.acts, *whole.acts], text) or ([] if runs or pressed else _unless_plain(effect, start.acts))
+    if effect.keys and not pressed:
+        found.append(unsure(effect))
     return replace(whole, findings=list(dict.fromkeys(found)))
 
 

@@ -28,6 +28,8 @@ from tools.judge.table import ActView
 
 KEYS = "process.keys"
 """Key of findings about keys that make a program run something that is not known."""
+_UNSURE = "types into a program; another program may read it, or the program may read it in another way"
+"""A reason that always applies: a shell passes its terminal on to the programs that it starts, and these may leave keys to it."""
 _SHELLS = frozenset({"sh", "bash", "dash"})
 
 
@@ -52,10 +54,10 @@ def examine_keys(effect: WritesInput, start: Sequence[Act], typed: Sequence[Act]
         return [_finding(effect, reach, why)] if why else []
     if reach:
         return [_finding(effect, reach, "runs what is typed")]
-    unsure = [act for act in start if not is_plain(act, effect)]
-    if unsure:  # these may have changed the environment of a pager
-        unsure += [act for act in start if act.name in PAGERS]
-    for act in unsure:
+    doubtful = [act for act in start if not is_plain(act, effect)]
+    if doubtful:  # these may have changed the environment of a pager
+        doubtful += [act for act in start if act.name in PAGERS]
+    for act in doubtful:
         name = act.name.rpartition("/")[2]
         if name in ESCAPES and is_harmless(name, [one.text for one in act.argv[1:]], effect.keys):
             continue
@@ -63,6 +65,11 @@ def examine_keys(effect: WritesInput, start: Sequence[Act], typed: Sequence[Act]
             why = f"{visible(act.name, 60)} may start programs, end processes or write files by a few keys"
             return [_finding(effect, [effect_of(INPUT, act.place, act.wrappers)], why)]
     return []
+
+
+def unsure(effect: WritesInput) -> Finding:
+    """Return the finding that all keys have, unless only a sandbox can be changed: the other findings may miss something."""
+    return _finding(effect, ["local"], _UNSURE)
 
 
 def unknown_readers(effect: WritesInput, start: Sequence[Act]) -> list[Act]:

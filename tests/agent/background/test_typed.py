@@ -44,7 +44,7 @@ def test_the_last_lines_are_kept_without_controls_and_secrets(tmp_path: Path) ->
             await scope.close()
 
     kept = asyncio.run(run())
-    assert kept[-1] == "^[[Aa^?b"
+    assert kept[-1] is None, "keys that edit are not on the screen as they were pressed"
     assert kept[-2] is not None
     assert kept[-2].startswith("login ")
     assert SECRET not in kept[-2]
