@@ -107,6 +107,8 @@ def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 loop.run_until_complete(task)
+        elif not task.cancelled():
+            task.exception()  # this is the error that is raised here: asyncio would also log it
         raise
     try:
         holder.awaited = None

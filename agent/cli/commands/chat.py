@@ -49,7 +49,7 @@ HELP = "Chat with a model that uses the tools, or call tools by hand without a m
 
 def _slash_commands() -> str:
     """Return the chat's commands with their arguments, in lines of the help's width."""
-    words = ("\N{NO-BREAK SPACE}".join(filter(None, (name, SLASH_COMMANDS[name].arguments))) for name in SLASH)
+    words = (f"{name} {SLASH_COMMANDS[name].arguments}".rstrip().replace(" ", "\N{NO-BREAK SPACE}") for name in SLASH)
     lines = textwrap.wrap("  ".join(words), 124, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
