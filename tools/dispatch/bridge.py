@@ -27,6 +27,7 @@ class _Loop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self.loop.set_exception_handler(_report)
         self.pid = os.getpid()
         self.awaited: asyncio.Task[Any] | None = None
         """The task whose end stops the loop. After Ctrl-C, none does: a stop that comes late would end the next call's run."""
@@ -36,6 +37,12 @@ class _Loop:
     def close(self) -> None:
         if self._closer.detach() is not None:  # calling it does nothing at exit, because weakref's own exit handler runs first
             _close(self.loop, self.pid)
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error of a task that is not awaited, but not Ctrl-C, which the caller gets."""
+    if not isinstance(context.get("exception"), KeyboardInterrupt):
+        loop.default_exception_handler(context)
 
 
 def _close(loop: asyncio.AbstractEventLoop, owner: int) -> None:
@@ -107,8 +114,6 @@ def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 loop.run_until_complete(task)
-        elif not task.cancelled():
-            task.exception()  # this is the error that is raised here: asyncio would also log it
         raise
     try:
         holder.awaited = None

@@ -92,7 +92,7 @@ async def _pressed(*, while_ending: bool) -> None:
 
 
 @pytest.mark.parametrize("while_ending", [False, True])
-def test_calls_after_ctrl_c_run_to_their_ends(while_ending: bool) -> None:
+def test_calls_after_ctrl_c_run_to_their_ends(while_ending: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def later() -> str:
         for _ in range(5):
             await asyncio.sleep(0)
@@ -103,6 +103,8 @@ def test_calls_after_ctrl_c_run_to_their_ends(while_ending: bool) -> None:
     assert [run_async(later()) for _ in range(2)] == ["done", "done"]
     close_loop()
     assert run_async(later()) == "done"
+    gc.collect()
+    assert not caplog.records, "the caller got the error, so it is not logged too"
 
 
 def test_a_thread_s_loop_is_closed_with_the_thread_after_an_error_too() -> None:
