@@ -24,6 +24,12 @@ SSH = pytest.mark.xdist_group("ssh")
 
 
 @pytest.fixture(autouse=True)
+def _own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prune finds only processes of this test, not of tests in other workers."""
+    monkeypatch.setattr("tools.processes.left.FOLDERS", ())
+
+
+@pytest.fixture(autouse=True)
 def _no_other_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide every other engine, so that these tests only see their own containers."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
