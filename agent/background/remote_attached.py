@@ -65,7 +65,7 @@ async def attach(path: str) -> RemoteAttached:
             link.connect(os.fsencode(near / place.name))
     except OSError as error:
         why = f"{path}: {error.strerror}"
-        raise Unreached(f"attach on the machine and in the account that have the session open ({why})") from error
+        raise Unreached(f"the session is open on another machine or in another account: attach there ({why})") from error
     if not is_users(link):
         raise Unreached("the toolcrib that has the session open is not proven to run outside of all sessions")
     return RemoteAttached(*await asyncio.open_unix_connection(sock=link, limit=LONGEST))

@@ -35,7 +35,9 @@ _SHOWN = 0.2
 
 
 class TypedInput:
-    """What a user types into a terminal. A line is recorded only if the terminal showed it: it is examined when the line begins,
+    """Text that a user types into a terminal.
+
+    A line is recorded only if the terminal showed it: it is examined when the line begins,
     while it is typed, and before the program gets its end, when its text must be on the screen.
     """
 

@@ -79,7 +79,7 @@ class Origins:
                     programs[place] = program
             if found.get(target, Taint.NONE) & Taint.PROGRAM:
                 programs[target] = programs.get(target) or source
-        # A mark of a process counts as new: another one may have it already, and may end sooner.
+        # A mark of a process is always recorded again: the process that set it before may end earlier than this one.
         left = {path: taint for path, taint in found.items() if taint & (OF_JOBS | ~self.taints.get(path, Taint.NONE))}
         left = {path: taint for path, taint in left.items() if not (self.all_written and taint == Taint.WRITTEN)}
         return left, {path: source for path, source in programs.items() if self.copies.get(path, "") != source}

@@ -1,4 +1,4 @@
-"""What programs in a terminal do with keys: some start other programs by a single key, others only read."""
+"""Tables of programs by their reaction to keys in a terminal: some start other programs by a single key, others only read."""
 
 from __future__ import annotations
 

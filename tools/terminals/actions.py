@@ -1,4 +1,4 @@
-"""What ``terminal`` and ``process`` do with a terminal."""
+"""Actions of the tools ``terminal`` and ``process`` on a terminal."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class SessionTerminal:
         self._is_seen = False
         self.typed = TypedLine()
         self.device = ""
-        """Its path in the environment."""
+        """The path of the terminal device in the environment."""
         self.printed = 0
         self.changed = time.monotonic()
         """When it last printed something."""

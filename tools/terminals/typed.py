@@ -22,7 +22,7 @@ _ELSEWHERE = Regex(r"(?i)(?:ctrl|control|alt|meta|shift|cmd)[-+ ]\S+|<.+>")
 
 @dataclass(frozen=True, slots=True)
 class TypedLine:
-    """What was typed so far: ``written`` are all finished lines, None if one of them is unknown; ``pending`` is the unfinished
+    """Text typed so far: ``written`` are all finished lines, None if one of them is unknown; ``pending`` is the unfinished
     line; ``certain`` is False if keys changed that line in a way that only the program knows. ``interrupted``: C-c was pressed
     after a line.
     """

@@ -14,7 +14,7 @@ from tools.judge.meaning.value import HOLE, names
 from tools.judge.readers import may_write
 
 _PARTS = Regex(r"[\s'\"=:,;|&<>(){}]+|(?<=^-\w)(?=\S)")
-"""What separates names of files in one word."""
+"""Characters that separate names of files in one word."""
 _KEEP = names(
     "chmod chown touch mkdir rm rmdir unlink kill pkill set export declare local trap source . eval exec dd sudo env timeout"
     " nohup nice setsid stdbuf time xargs find code less more bat ag ack shellcheck mypy pylint flake8 pytest py_compile"

@@ -27,7 +27,7 @@ _NEXT: dict[str, Sequence[str]] = {
     "expected 'in'": (" in ",),
     **{f"expected '{word}'": (f"\n{word} ",) for word in ("do", "done", "then", "fi", "esac", "}")},
 }
-"""What may come next, by the parser's message: the first that the parser accepts is added."""
+"""Texts that may come next, by the parser's message: the first one that the parser accepts is added."""
 _ONLY_BASH = Regex(r"\$['\"]|\[\[|\(\(|[<>]\(|<<<|=\(|\b(?:function|select|coproc|time)\b")
 """Text that other shells read in another way."""
 
