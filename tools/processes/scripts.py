@@ -9,8 +9,10 @@ and all that write to its log have ended. A process in a terminal has ``tty``, t
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 
+from tools import alive
 from tools.environments.shell.driver import quote
 
 MARK = "TOOLCRIB_PROCESS"
@@ -18,7 +20,8 @@ MARK = "TOOLCRIB_PROCESS"
 FOLDERS = ("/tmp", "/var/tmp", "~")  # noqa: S108 - the folder made there is private
 """Folders for the folders of sessions; the first that can be written to is used."""
 OWNER = ".owner"
-"""File in a session's folder with the number and start time of its helper, which ends with toolcrib."""
+"""File in a session's folder with the number and start time of a process that ends with toolcrib: toolcrib itself, if the
+environment has the same numbers, otherwise the helper."""
 PARTS = 16
 """Number of files of a full log. For each further one the ninth is deleted, so that the beginning and the end stay."""
 AHEAD = 1 << 14
@@ -94,16 +97,21 @@ exit
 _RUN = 'ulimit -x "$3" 2>/dev/null; . /dev/fd/9 2>/dev/null; exec 9<&-; export @MARK@; cd -P -- "$1" || exit 93; eval "$2"'
 _FUNCTIONS = r"""
 umask 077
-enter() {
-  local base line
+enter() { # NAME BOOT NAMESPACE PROCESS START: the last two are toolcrib's, if the two before are also ours
+  local base line kernel
+  { read -r kernel </proc/sys/kernel/random/boot_id; } 2>/dev/null
+  kernel="$kernel $(readlink /proc/self/ns/pid)"
   for base in @FOLDERS@; do
     [ -d "$base" ] && [ -w "$base" ] || continue
     base=$base/.toolcrib-processes-$UID
     mkdir -p -m 700 -- "$base" "$base/$1" 2>/dev/null
     [ -O "$base" ] && [ ! -L "$base" ] && [ -O "$base/$1" ] && [ ! -L "$base/$1" ] && cd -P -- "$base/$1" || continue
-    IFS= read -r line </proc/$$/stat
-    set -- ${line##*) }
-    printf '%s %s\n' "$$" "${20}" >|@OWNER@
+    if [ "$kernel" != "$2 $3" ]; then
+      IFS= read -r line </proc/$$/stat
+      set -- ${line##*) }
+      set -- "" "" "" "$$" "${20}"
+    fi
+    printf '%s %s\n' "$4" "$5" >|@OWNER@
     where
     return
   done
@@ -245,6 +253,12 @@ def folder_name(session: str) -> str:
     """Return the name of a session's folder. ``session``: see ProcessTable."""
     digest = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{re.sub('[^A-Za-z0-9_-]', '_', session.partition(' ')[0])[:24]}-{digest}"
+
+
+def enter(session: str) -> str:
+    """Return the call that makes a session's folder and goes there. ``session``: the folder's name."""
+    numbers = [alive.boot(), f"pid:[{alive.namespace()}]", str(os.getpid()), alive.started(os.getpid()) or ""]
+    return " ".join(["enter", *map(quote, [session, *numbers])])
 
 
 def functions() -> str:

@@ -83,7 +83,7 @@ class ProcessTable:
         """Output that ``one`` read ahead: the process, the first byte, and the bytes from there on."""
         self.session = scripts.folder_name(session)
         self._log_bytes = log_bytes
-        self._helper = Helper(environment, f"enter {quote(self.session)}")
+        self._helper = Helper(environment, scripts.enter(self.session))
         self.terminals = Terminals(environment, self._helper)
         self._folder, self._has_our_numbers = "", False
         self._state: tuple[ShellState | None, str] | None = None

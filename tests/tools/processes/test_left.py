@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import secrets
 import signal
@@ -14,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from tools import alive
+from tools.environments import open_environment
 from tools.processes.left import LeftSession, left_sessions
+from tools.processes.table import ProcessTable
 
 KEEPS = """
 import asyncio, sys
@@ -70,6 +74,26 @@ def test_they_are_ended_with_their_descendants_after_a_kill(keeper: subprocess.P
     assert not found.folder.exists()
     until(lambda: not any(alive.started(pid) is not None for pid in found.running))
     assert left(session) == []
+
+
+async def test_a_session_is_not_left_after_a_cancelled_call(session: str) -> None:
+    environment = open_environment("local", cwd="/")
+    table = ProcessTable(environment, session)
+    try:
+        await table.start("one", "exec sleep 300", "/")
+        call = asyncio.create_task(table.look())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await call
+        for _ in range(50):
+            assert left(session) == []
+            await asyncio.sleep(0.01)
+    finally:
+        await table.end("one")
+        await table.close()
+        await environment.close()
 
 
 def test_a_reused_number_is_not_ended(tmp_path: Path) -> None:

@@ -114,9 +114,13 @@ def is_running(command: str) -> bool:
     return False
 
 
-async def said(environment: Any, command: str) -> str:
+async def printed(environment: Any, command: str) -> str:
     outcome = await environment.execute(ExecRequest(command, timeout=60))
-    return str((outcome.stdout.head + outcome.stderr.head).decode() + outcome.notice)
+    return str((outcome.stdout.head + outcome.stderr.head).decode())
+
+
+async def notice_of(environment: Any) -> str:
+    return str((await environment.execute(ExecRequest("true", timeout=60))).notice)
 
 
 @pytest.mark.parametrize("options", [{}, {"hosts": []}], ids=["no network", "hosts"])
@@ -134,8 +138,8 @@ def test_the_next_process_continues_with_them(session: KilledSession, eventually
         assert session.lives()
         while not await table.ports("0"):
             await asyncio.sleep(0.02)
-        assert await said(environment, f"kept=1; {GET}") == "200\n"
-        assert await said(environment, "echo $kept; (exec 3<>/dev/tcp/127.0.0.1/3128) 2>/dev/null && echo guarded") == (
+        assert await printed(environment, f"kept=1; {GET}") == "200\n"
+        assert await printed(environment, "echo $kept; (exec 3<>/dev/tcp/127.0.0.1/3128) 2>/dev/null && echo guarded") == (
             "1\nguarded\n" if options else "1\n"
         )
         for name in found:
@@ -152,8 +156,8 @@ def test_a_sandbox_with_other_settings_is_not_used(session: KilledSession, event
     session.kill()
 
     async def work(environment: Any, table: ProcessTable) -> None:
-        assert "the settings of the sandbox have changed" in await said(environment, "true")
-        assert await said(environment, "ls -d /tmp/.toolcrib-processes-* 2>/dev/null") == ""
+        assert "the settings of the sandbox have changed" in await notice_of(environment)
+        assert await printed(environment, "ls -d /tmp/.toolcrib-processes-* 2>/dev/null") == ""
         assert session.is_gone()
 
     session.again(work, processes=500)
@@ -166,7 +170,7 @@ def test_a_sandbox_without_its_folder_is_not_used(session: KilledSession, eventu
     session.root.symlink_to(tmp_path)
 
     async def work(environment: Any, table: ProcessTable) -> None:
-        assert "background processes" in await said(environment, "true")
+        assert "background processes" in await notice_of(environment)
 
     try:
         session.again(work)
@@ -198,7 +202,7 @@ def test_an_exit_code_is_kept_for_a_day(session: KilledSession, eventually: Any,
 
     async def work(environment: Any, table: ProcessTable) -> None:
         found = await table.look()
-        notice = await said(environment, "true")
+        notice = await notice_of(environment)
         if is_old:
             assert "they ended while toolcrib did not run" in notice
             assert not found
@@ -268,11 +272,11 @@ def test_git_settings_that_they_changed_meanwhile_are_reverted(
     assert os.access(hook, os.X_OK)
 
     async def look(environment: Any, table: ProcessTable) -> None:
-        assert "nested/.git/hooks/post-commit" in await said(environment, "true")
+        assert "nested/.git/hooks/post-commit" in await notice_of(environment)
         assert not os.access(hook, os.X_OK)
         config = (work / ".git" / "config").read_text()
         assert ("name = me" in config, "evil" in config) == (not options, False)
-        assert await said(environment, "git config user.email it && git config user.email") == "it\n"
+        assert await printed(environment, "git config user.email it && git config user.email") == "it\n"
         assert "email = it" in (work / ".git" / "config").read_text()
 
     session.again(look, **options)
