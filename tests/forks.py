@@ -136,6 +136,7 @@ class Forks:
             self._channel = ours
             self._process = subprocess.Popen(
                 [sys.executable, str(Path(__file__)), str(theirs.fileno())],
+                cwd=Path(__file__).parent,  # it outlives the test whose folder it would be in
                 env=self._env,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
