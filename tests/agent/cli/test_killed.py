@@ -24,6 +24,14 @@ from tools.dispatch.bridge import run_async
 UNSEEN = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
 
 
+@pytest.fixture(autouse=True)
+def _own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prune of another test doesn't remove what a killed toolcrib leaves here."""
+    folder = str(tmp_path_factory.mktemp("temporary"))
+    monkeypatch.setenv("TMPDIR", folder)
+    monkeypatch.setattr(tempfile, "tempdir", folder)
+
+
 def until(condition: Callable[[], object], process: subprocess.Popen[bytes] | None = None) -> None:
     give_up = time.monotonic() + 120
     while not condition():
