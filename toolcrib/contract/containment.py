@@ -18,6 +18,7 @@ class Containment:
     ``ephemeral``: folders of the sandbox's own, deleted with it: /tmp and private caches.
     ``masked``: paths that are empty in the sandbox.
     ``read_only``: paths inside writable folders that are still read-only, such as .git/hooks.
+    ``has_hosts``: with the network ``hosts``, commands can now reach a host besides those of package managers.
     """
 
     mode: Literal["workspace", "own"]
@@ -26,6 +27,7 @@ class Containment:
     masked: tuple[str, ...]
     read_only: tuple[str, ...]
     network: Literal["none", "hosts", "on"]
+    has_hosts: bool = True
 
 
 @runtime_checkable

@@ -37,6 +37,7 @@ def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Lay
         held.masked,
         held.read_only,
         held.network,
+        held.has_hosts,
         covers,
         reaches_all_covered=covers is not None and all(map(covers, held.writable)),
         reaches_all_but_ignored=covers_most is not None and all(map(covers_most, held.writable)),

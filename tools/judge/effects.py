@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
-Effect: TypeAlias = Literal["local", "remote", "outside"]
+Effect: TypeAlias = Literal["local", "unknown", "remote", "outside"]
 """``local``: it changes or reads files of this machine; a sandbox stops that, or a snapshot undoes it.
+
+``unknown``: it may have any effect; a sandbox that reaches no host keeps it local.
 
 ``remote``: it changes or sends something elsewhere. ``outside``: it reaches out of a sandbox on this machine: sockets, services,
 devices, other processes.
@@ -48,4 +50,4 @@ def effect_of(key: str, place: str = "", wrappers: Sequence[str] = ()) -> Effect
 
 def farther(one: Effect, other: Effect) -> Effect:
     """Return the effect that reaches farther."""
-    return max(one, other, key=("local", "remote", "outside").index)
+    return max(one, other, key=("local", "unknown", "remote", "outside").index)

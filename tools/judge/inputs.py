@@ -11,7 +11,7 @@ from toolcrib.contract.regex import Regex
 from tools.judge.detect import Examined, examine, of_text, too_long
 from tools.judge.effects import effect_of, farther
 from tools.judge.findings import Finding, digest_of, visible
-from tools.judge.key_programs import may_be_torn
+from tools.judge.key_programs import may_be_torn, typed_text
 from tools.judge.keys import examine_keys, unknown_readers, unsure
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.base import BOUNDARY
@@ -64,14 +64,17 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     if _HISTORY.search(before.rpartition("\n")[2] + text) and any(map(_keeps_history, whole.acts)):
         why = "the shell may replace a part of it with earlier lines, and run them"
         found.append(Finding("opaque.history", "ask-once", why, visible(text), effect="local"))
-    found += [one for one in fed(text).findings if not _is_lost(one)]
+    # The unfinished line may have been read by another program, so what the keys add to it is judged alone, too.
+    for alone in dict.fromkeys([text, typed_text(effect.keys) or text]):
+        found += [one for one in fed(alone).findings if not _is_lost(one)]
     if before.endswith("\n") and not before.endswith("\\\n"):  # in the state that it left, also what it did before
         marked = f"{before}{' '.join(one.text for one in BOUNDARY)}\n{text}"
         found += [one for one in fed(marked, BOUNDARY).findings if not _is_lost(one)]
     unknown_input = unknown(Taint.INPUT)
     start = examine(effect.command, effect.cwd, effect.shell, files, setting, stdin=unknown_input, background=True)
     runs = [one for one in start.findings if one.key in _RUNS]
-    found += [one for one in start.findings if one.key.startswith(_UNCLEAR) and one.key not in _RUNS]
+    unclear = [one for one in start.findings if one.key.startswith(_UNCLEAR) and one.key not in _RUNS]
+    found += unclear
     torn = effect.interrupted and any(may_be_torn(line, fed(f"{line}\n").acts) for line in before.splitlines())
     if effect.before is None or torn:
         found += [replace(one, why=f"{one.why}, and earlier input is unknown") for one in runs]
@@ -79,7 +82,7 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     found += pressed
     found += _passwords([*start.acts, *whole.acts], text) or ([] if runs or pressed else _unless_plain(effect, start.acts))
     if effect.keys and not pressed:
-        found.append(unsure(effect))
+        found.append(unsure(effect, plain=not (runs or unclear or unknown_readers(effect, start.acts))))
     return replace(whole, findings=list(dict.fromkeys(found)))
 
 

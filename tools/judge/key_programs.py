@@ -12,9 +12,11 @@ MENUS = names("whiptail dialog clear tput sleep true false")
 """Programs that only show and choose, whatever is pressed."""
 PAGERS = names("less man zless bzless xzless")
 """Pagers that start no program because of the variable LESSSECURE (see tools/terminals)."""
-CHOOSES_PAGER = ("-P", "-H", "-C", "--pager", "--html", "--config-file", "--prg")
+CHOOSES_PAGER = ("-P", "-H", "-C", "--pager", "--html", "--config-file", "--prg", "--file")
 """Beginnings of options that make a pager or a menu run another program."""
-PAGER_VARIABLES = ("PAGER", "MANPAGER", "GIT_PAGER", "MANOPT", "LESSSECURE")
+PAGER_VARIABLES = ("PAGER", "MANPAGER", "GIT_PAGER", "MANOPT")
+UNSECURES = ("LESSSECURE", "LESSKEY")
+"""Beginnings of variables that may let ``less`` start programs."""
 USUAL_PAGERS = frozenset({"", "less", "less -R", "cat"})
 _MOVES = "text:q|text:h|text: |Enter|Up|Down|Left|Right|PageUp|PageDown|Home|End"
 _HARMLESS: Mapping[str, Regex[str]] = {
@@ -55,6 +57,12 @@ def is_harmless(name: str, words: Sequence[str], keys: Sequence[str]) -> bool:
         return False
     single = (f"text:{char}" if key.startswith("text:") else key for key in keys for char in _chars(key))
     return all(harmless.fullmatch(key) for key in single)
+
+
+def typed_text(keys: Sequence[str]) -> str:
+    """Return the lines that keys type by themselves, the last one completed."""
+    text = "".join("\n" if key == "Enter" else key[5:] for key in keys if key == "Enter" or key.startswith("text:"))
+    return text if text.endswith("\n") or not text else f"{text}\n"
 
 
 def _chars(key: str) -> str:

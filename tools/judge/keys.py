@@ -15,6 +15,7 @@ from tools.judge.key_programs import (
     MENUS,
     PAGER_VARIABLES,
     PAGERS,
+    UNSECURES,
     USUAL_PAGERS,
     changes_lines,
     is_harmless,
@@ -30,6 +31,7 @@ KEYS = "process.keys"
 """Key of findings about keys that make a program run something that is not known."""
 _UNSURE = "types into a program; another program may read it, or the program may read it in another way"
 """A reason that always applies: a shell passes its terminal on to the programs that it starts, and these may leave keys to it."""
+_UNKNOWN: Effect = "unknown"
 _SHELLS = frozenset({"sh", "bash", "dash"})
 
 
@@ -67,9 +69,12 @@ def examine_keys(effect: WritesInput, start: Sequence[Act], typed: Sequence[Act]
     return []
 
 
-def unsure(effect: WritesInput) -> Finding:
-    """Return the finding that all keys have, unless only a sandbox can be changed: the other findings may miss something."""
-    return _finding(effect, ["local"], _UNSURE)
+def unsure(effect: WritesInput, *, plain: bool) -> Finding:
+    """Return the finding that all keys have, because the other findings may miss something. ``plain``: each program that the
+    terminal was started with only reads, shows and chooses.
+    """
+    found = _finding(effect, [], _UNSURE)
+    return replace(found, effect="local") if plain else found
 
 
 def unknown_readers(effect: WritesInput, start: Sequence[Act]) -> list[Act]:
@@ -95,16 +100,19 @@ def is_plain(act: Act, effect: WritesInput) -> bool:
         return known and not chooses and (act.name in MENUS or _has_usual_pager(act, effect))
     if act.name in _SHELLS and [one.text for one in act.argv[1:2]] == ["-c"]:
         return True  # the programs that it runs are acts of their own
+    if act.name == "read":
+        return False  # the shell may run the text, or calculate with it
     return reads_only(act) and (act.name not in ESCAPES or _has_usual_pager(act, effect))
 
 
 def _has_usual_pager(act: Act, effect: WritesInput) -> bool:
     kept = {} if effect.shell is None else effect.shell.variables
-    return not act.environment.keys() & {*PAGER_VARIABLES} and all(
-        kept.get(name, "") in USUAL_PAGERS for name in PAGER_VARIABLES[:3]
-    )
+    if any(name.startswith(UNSECURES) for name in (*kept, *act.environment)):
+        return False  # a terminal can't set one that is readonly there
+    given = act.environment.keys() & {*PAGER_VARIABLES}
+    return not given and all(kept.get(name, "") in USUAL_PAGERS for name in PAGER_VARIABLES)
 
 
 def _finding(effect: WritesInput, reach: Sequence[Effect], why: str) -> Finding:
-    farthest = functools.reduce(farther, reach)
+    farthest: Effect = functools.reduce(farther, reach, _UNKNOWN)
     return Finding(KEYS, "ask-once", why, visible(" ".join(effect.keys)), cwd=effect.cwd, effect=farthest)

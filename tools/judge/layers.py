@@ -44,6 +44,7 @@ _PAST_NETWORK = ("message.", "nosql.", "queue.", "sql.")
 class Layers:
     """A sandbox and the snapshots around a call. Folders are absolute, with links resolved; see toolcrib.Containment.
 
+    ``has_hosts``: with the network ``hosts``, commands reach a host besides those of package managers.
     ``covers`` returns whether snapshots undo every change at and below a path; None: there are no snapshots.
     ``reaches_all_covered``: snapshots cover each path of ``writable``. ``reaches_all_but_ignored``: they cover them except for
     rebuildable folders that git ignores.
@@ -54,6 +55,7 @@ class Layers:
     masked: Sequence[str] = ()
     read_only: Sequence[str] = ()
     network: Literal["none", "hosts", "on"] = "on"
+    has_hosts: bool = True
     covers: Callable[[str], bool] | None = None
     reaches_all_covered: bool = False
     reaches_all_but_ignored: bool = False
@@ -91,6 +93,8 @@ def handling(finding: Finding, layers: Layers, home: str = "") -> Handling:
         if layers.network == "none" and not finding.key.startswith(_PAST_NETWORK):
             return Handling("sandbox", "stopped by the sandbox: it has no network")
         return Handling("person", "asked: it leaves this machine")
+    if finding.effect == "unknown" and (layers.network == "on" or (layers.network == "hosts" and layers.has_hosts)):
+        return Handling("person", "asked: it may reach hosts that the sandbox allows")
     found = dict.fromkeys(_of_path(path, finding, layers, home) for path in _places(finding))
     asked = next((one for one in found if one.by == "person"), None)
     if asked is not None:

@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
+import tools.process_registry  # noqa: F401 - it registers a tool
 from tests.tools.approval.conftest import HOME, PROJECT, Floor
-from toolcrib import Containment, EnvironmentFailed, ToolRegistry, WritesFile
+from toolcrib import Containment, EnvironmentFailed, ToolRegistry, WritesFile, WritesInput
+from toolcrib.contract.entry import bind_handler
 from toolcrib.testing import FakeEnvironment
 from tools.approval.operator_rules import operator_rules
 from tools.approval.policy import RuleSays
 from tools.environments.local import LocalEnvironment
 from tools.judge.folders import under
 from tools.judge.setting import Setting
+from tools.registry import registry as known
 
 Floors = Callable[..., Any]
 SANDBOX = Containment(
@@ -213,6 +216,25 @@ class BoxedHere(LocalEnvironment):
 
     def containment(self) -> Containment | None:
         return self.held
+
+
+@pytest.mark.parametrize(
+    ("network", "has_hosts", "asks"), [("on", False, True), ("hosts", True, True), ("hosts", False, False), ("none", True, False)]
+)
+def test_what_may_reach_an_allowed_host_is_asked_about(floors: Floors, network: Any, has_hosts: bool, asks: bool) -> None:
+    """003-30: keys for a program that runs them."""
+    environment = Boxed(commands=lambda request: (0, b""), cwd=PROJECT)
+    environment.held = replace(SANDBOX, network=network, has_hosts=has_hosts)
+    floor = floors(environment)
+    floor.gate.policy = replace(floor.gate.policy, covers=all_of_project)
+    effect = WritesInput("job", "x\n", "python3", PROJECT, keys=("text:x", "Enter"))
+    entry = known.get("process")
+    assert entry is not None
+    floor.dispatcher.registry.put(replace(entry, effects=lambda args, ctx: [effect], invoke=bind_handler(lambda args: "{}")))
+    found = floor.call("process", {"action": "list"})
+    assert found == ({"process.keys"} if asks else "ran")
+    if asks:
+        assert "may reach hosts that the sandbox allows" in floor.last.result.suspension.parameters["prompt"]
 
 
 def test_a_path_is_held_where_it_leads(floors: Floors, tmp_path: Path) -> None:

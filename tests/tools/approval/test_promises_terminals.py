@@ -296,7 +296,7 @@ def test_layers_contain_keys_whose_effects_stay_in_the_sandbox(command: str, key
     entry = registry.get("process")
     assert entry is not None
     effect = WritesInput("job", "", command, PROJECT, None, "", keys, certain=False)
-    layers = Layers((PROJECT,), covers=lambda path: True, reaches_all_covered=True)
+    layers = Layers((PROJECT,), network="hosts", has_hosts=False, covers=lambda path: True, reaches_all_covered=True)
     found = judge(entry, [effect], setting=Setting(home=HOME)).findings
     assert found
     assert {one.key for one in remaining(found, layers)} == expected

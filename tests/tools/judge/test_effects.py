@@ -88,7 +88,7 @@ def test_a_finding_without_an_effect_reaches_outside() -> None:
     assert from_json(old) == finding
 
 
-@pytest.mark.parametrize("effect", ["local", "remote", "outside"])
+@pytest.mark.parametrize("effect", ["local", "unknown", "remote", "outside"])
 def test_the_effect_is_kept_with_a_ticket(effect: str) -> None:
     finding = Finding("fs.x", "ask", "why", "text", effect=effect)
     assert from_json(digestible(finding)).effect == effect

@@ -207,9 +207,11 @@ FINDINGS = st.builds(
     text=st.just("text"),
     paths=st.lists(PATHS, max_size=3).map(tuple),
     leads=st.lists(st.tuples(PATHS, PATHS), max_size=2).map(tuple),
-    effect=st.sampled_from(["local", "remote", "outside"]),
+    effect=st.sampled_from(["local", "unknown", "remote", "outside"]),
 )
-WITHIN = st.sampled_from([FULL, PARTLY, STOPS, OFFLINE])
+PACKAGES = replace(FULL, network="hosts", has_hosts=False)
+"""Commands reach only package managers' hosts."""
+WITHIN = st.sampled_from([FULL, PARTLY, STOPS, OFFLINE, PACKAGES, replace(PACKAGES, has_hosts=True)])
 
 
 @given(st.lists(FINDINGS, max_size=4), WITHIN)
@@ -218,6 +220,13 @@ def test_what_no_layer_holds_is_never_dropped(findings: list[Finding], within: L
     for finding in findings:
         if finding.level == "block" or finding.effect == "outside" or (finding.effect == "remote" and within.network != "none"):
             assert finding in kept
+        if finding.effect == "unknown" and within not in (OFFLINE, PACKAGES):
+            assert finding in kept
+
+
+@given(FINDINGS.filter(lambda one: one.effect == "unknown"), st.sampled_from([OFFLINE, PACKAGES]))
+def test_an_unknown_effect_is_local_if_no_host_is_reached(finding: Finding, within: Layers) -> None:
+    assert bool(remaining([finding], within)) == bool(remaining([replace(finding, effect="local")], within))
 
 
 @given(FINDINGS.filter(lambda one: one.effect == "local" and one.level != "block"), WITHIN)

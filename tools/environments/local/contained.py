@@ -139,7 +139,8 @@ class SandboxedEnvironment(EnvironmentWithOutside):
 
     def containment(self) -> Containment:
         """See Contained."""
-        return self._plan.containment()
+        held = self._plan.containment()
+        return held if self._reach is None or self._reach.has_hosts() else replace(held, has_hosts=False)
 
     async def allow_writing(self, folder: str) -> None:
         """Make a folder writable from now on, even in the running shell, which keeps its state. Raises EnvironmentFailed."""

@@ -125,6 +125,14 @@ def test_two_calls_may_need_the_same_host(inside: Inside, site: ThreadingHTTPSer
     assert inside.unknown(host) == [host]
 
 
+@pytest.mark.parametrize("inside", [[]], indirect=True)
+def test_it_has_hosts_while_a_host_is_allowed(inside: Inside) -> None:
+    assert not inside.environment.containment().has_hosts
+    with inside.environment.allowing(["lent.example"]):
+        assert inside.environment.containment().has_hosts
+    assert not inside.environment.containment().has_hosts
+
+
 @pytest.mark.parametrize("inside", [["*.allowed.example", "10.1.2.3", "localhost:5432"]], indirect=True)
 def test_unknown_hosts_are_told_as_a_user_is_asked_about_them(inside: Inside) -> None:
     known = ["a.allowed.example:443", "10.1.2.3", "LOCALHOST:5432", "127.0.0.1:5432"]

@@ -169,6 +169,10 @@ class NetworkGuard:
             return self._policy.unknown(rules)
         return await _workers.run(lambda: self._policy.unknown(rules))
 
+    def has_hosts(self) -> bool:
+        """Return whether a host is allowed now, besides those of package managers."""
+        return self._policy.has_hosts()
+
     def denials(self, since: float) -> list[DeniedHost]:
         """Return the connections refused at ``since`` (``time.time()``) or later, oldest first."""
         return self._policy.denials(since)

@@ -56,6 +56,7 @@ class HostPolicy:
         self._changing = threading.Lock()
         self._denied: deque[DeniedHost] = deque(maxlen=_KEPT)
         self._own: dict[str, frozenset[Address] | None] = {}
+        self._managers: Counter[tuple[str, int | None]] = Counter()
         self.learn: Callable[[], None] | None = None
         """Begins to add the hosts of package managers. It is called once, for the first host that no rule allows."""
         self.learned = threading.Event()
@@ -71,6 +72,8 @@ class HostPolicy:
         """Add a rule for a host in the user's own configuration. The private addresses that its name has at its first
         lookup are allowed too.
         """
+        with self._changing:
+            self._managers[parse_rule(rule)] += 1
         self.allow(rule)
         self._own.setdefault(parse_rule(rule)[0], None)
 
@@ -78,6 +81,11 @@ class HostPolicy:
         """Withdraw one ``allow`` of the rule. The rule holds until every ``allow`` is withdrawn."""
         with self._changing:
             self._rules = self._rules - Counter([parse_rule(rule)])
+
+    def has_hosts(self) -> bool:
+        """Return whether a rule allows a host that ``allow_own`` did not add."""
+        with self._changing:
+            return bool(self._rules - self._managers)
 
     def unknown(self, rules: Sequence[str]) -> list[str]:
         """Return the rules whose host is not allowed; hosts of package managers count as allowed."""

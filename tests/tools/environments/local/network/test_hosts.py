@@ -131,6 +131,17 @@ def test_a_host_of_the_users_own_configuration_may_have_a_private_address(names:
         policy.admit("10.1.2.3", 443)
 
 
+def test_hosts_of_package_managers_do_not_count_as_allowed_ones() -> None:
+    policy = HostPolicy([])
+    policy.allow_own("packages.example")
+    assert not policy.has_hosts()
+    policy.allow("packages.example")
+    assert policy.has_hosts(), "the user allowed it, too"
+    policy.withdraw("packages.example")
+    assert not policy.has_hosts()
+    assert HostPolicy(["localhost:5432"]).has_hosts()
+
+
 def test_a_name_that_leads_to_metadata_is_refused(names: dict[str, list[str]]) -> None:
     names["rebound.example"] = ["169.254.169.254"]
     assert "169.254.169.254 is an address of the machine's own" in decided(["rebound.example"], "rebound.example", 80)
