@@ -17,7 +17,7 @@ from tools.processes.table import ProcessTable
 from tools.processes.waiting import Until
 from tools.terminals.modes import discards_on_interrupt, require_usual_input
 from tools.terminals.secrets import Redact
-from tools.terminals.terminal import HELD, SessionTerminal
+from tools.terminals.terminal import CHANGED, HELD, SessionTerminal
 from tools.terminals.typed import END, INTERRUPT, Typing, keys_of, lines_of, typing
 
 _LOOK = 0.02
@@ -84,9 +84,9 @@ async def press(table: ProcessTable, args: Mapping[str, Any], record: Mapping[st
         await require_usual_input(table.terminals, terminal, name)
         typed = _typing(terminal, args)
         if list(judged) != [_effect(table, name, terminal, typed, record)]:
-            raise ExecutionFailed("nothing was typed: another call typed something; call again")
+            raise ExecutionFailed(CHANGED)
     elif not judged or not isinstance(judged[0], UsesProcess):
-        raise ExecutionFailed("nothing was typed: another call typed something; call again")
+        raise ExecutionFailed(CHANGED)
     loses = INTERRUPT in typed.keys and await discards_on_interrupt(table.terminals, terminal)
     await terminal.press(typed)
     if loses and terminal.typed.written:  # its program may not get lines that were typed ahead

@@ -15,7 +15,7 @@ from toolcrib.contract.terminal import TerminalProcess, TerminalSize
 from tools.screen.terminal import CURSOR_MARK, ScreenCursor, TerminalScreen
 from tools.terminals.reader import beside, run_beside
 from tools.terminals.secrets import Redact, without_secrets
-from tools.terminals.typed import TypedLine, Typing
+from tools.terminals.typed import TypedLine, Typing, typing
 
 _HISTORY = 2_000
 _MOST_OWED = 1 << 14
@@ -29,6 +29,7 @@ _PROMPTS = {0.3: ("$", "#", ">", "%", "\u276f", "\u279c", "\u00bb"), 1.0: (":", 
 _WRAPPED = 4
 """Lines above the screen whose end may be the beginning of a secret on it."""
 HELD = "the user types in this terminal: wait until they give it back"
+CHANGED = "nothing was typed: the program asked its terminal a question, or another call typed something; call again"
 _TYPED = "the user typed here since your last look, and may have left an unfinished line"
 MOST_LINES = 200
 """Lines above the screen that one look returns at most."""
@@ -83,6 +84,7 @@ class SessionTerminal:
         self.code: int | None = None
         self.ended_at: float | None = None
         self._paying: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
         self._listeners: list[Callable[[], None]] = []
         self._user: object = None
         self._is_users = False
@@ -130,9 +132,11 @@ class SessionTerminal:
         """Send the answers, beside the reader: a program that prints before it reads must not stop both."""
         try:
             while self._owed:
-                with self._lock:
-                    answers, self._owed = bytes(self._owed), bytearray()
-                await self._process.write(answers)
+                async with self._writing:
+                    with self._lock:
+                        answers, self._owed = bytes(self._owed), bytearray()
+                        self.typed = replace(self.typed, certain=False)  # a shell takes them for keys
+                    await self._process.write(answers)
         except (OSError, EnvironmentFailed):
             return
         finally:
@@ -198,20 +202,29 @@ class SessionTerminal:
 
     # -- using it ----------------------------------------------------------------------------------------------------
 
-    async def press(self, typing: Typing) -> None:
-        """Press keys. Raises ExecutionFailed if the program has ended or does not read, or while a user types."""
-        with self._lock:
-            if self.is_held:
-                raise ExecutionFailed(f"nothing was typed: {HELD}")
-            data = typing.data(application_cursor=self._screen.modes.application_cursor)
-        self.typed = typing.after  # also if it fails, because a part may have been read
+    async def press(self, judged: Typing) -> None:
+        """Press keys. Raises ExecutionFailed if the program has ended or does not read, while a user types, or if the keys would
+        type something else now.
+        """
         try:
             async with asyncio.timeout(_TYPES):
-                await beside(self._process.write(data))
+                await beside(self._type(judged))
         except TimeoutError:
             raise ExecutionFailed("the program does not read its input: part of the keys may still reach it") from None
         except BrokenPipeError:
             raise ExecutionFailed("nothing was typed: the program has ended") from None
+
+    async def _type(self, judged: Typing) -> None:
+        async with self._writing:
+            with self._lock:
+                if self.is_held:
+                    raise ExecutionFailed(f"nothing was typed: {HELD}")
+                now = typing(self.typed, judged.keys)
+                if now != judged and not now.only_ends:
+                    raise ExecutionFailed(CHANGED)
+                data = now.data(application_cursor=self._screen.modes.application_cursor)
+                self.typed = now.after  # also if it fails, because a part may have been read
+            await self._process.write(data)
 
     def interrupt_lines(self) -> None:
         """Record that a signal may have stopped a line in the middle."""

@@ -130,6 +130,26 @@ def test_questions_of_a_program_are_answered(desk: Desk) -> None:
     assert r"$'\E[1;1'" in desk.terminal(ask)["screen"]
 
 
+def test_an_answer_counts_as_keys_that_edit_the_line(desk: Desk) -> None:
+    """003-30: bash takes a part of it for text, so a comment may become a command."""
+    desk.terminal("bash --norc", background=True, name="job")
+    desk.process("wait", "job", prompt=True)
+    desk.process("write", "job", text="printf '\\e[6n'")
+    assert desk.gate.effects[0].certain
+    desk.process("wait", "job", pattern="R", timeout=5)
+    desk.process("write", "job", text="#; echo no comment")
+    assert not desk.gate.effects[0].certain
+    assert "\nno comment" in desk.process("screen", "job")["screen"]
+
+
+def test_an_answer_while_a_user_is_asked_stops_the_keys(desk: Desk) -> None:
+    desk.terminal("sleep 0.5; stty -icanon -echo; printf '\\e[6n'; read -rsd R; cat", background=True, name="job")
+    desk.gate.before = lambda: desk.process("wait", "job", quiet=1, timeout=5)
+    assert "the program asked its terminal a question" in desk.keys("job", "x")
+    desk.keys("job", "C-c")
+    assert desk.process("wait", "job")["came"] == "exit"
+
+
 def test_a_program_that_asks_and_never_reads_is_drained(desk: Desk) -> None:
     desk.terminal("while :; do printf '\\e[6n%0.s' {1..1000}; done", background=True, name="job")
     desk.process("wait", "job", quiet=0.1, timeout=2)
