@@ -10,8 +10,8 @@ from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, change
 from tools.judge.meaning.walk import Walker
 from tools.judge.shell.tree import Assignment, Compound, Plain, Word
 
-_LATE = frozenset({"PS0", "PS1", "PS2", "PS4"})
-"""Variables whose text bash expands when it shows them."""
+_LATE = frozenset({"PS0", "PS1", "PS2", "PS4", "MAILPATH"})
+"""Variables whose text bash expands when it shows it."""
 _NUMBERS = frozenset({"OPTIND", "RANDOM", "SRANDOM", "HISTCMD", "BASHPID"})
 """Numeric variables of every shell: a value assigned to them is evaluated as arithmetic."""
 _CHANGING = frozenset("ilu?")

@@ -175,6 +175,7 @@ SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
     "alacritty": _xterm,
     "kitty": _xterm,
     "osascript": _osascript,
+    "dialog": textual.dialog,
     "gcloud": textual.texts("--command"),
     "nix": textual.nix,
     "coreutils": textual.coreutils,

@@ -75,6 +75,12 @@ def words(pattern: str) -> Callable[[Values, Value | None], list[Inner]]:
     return inner_texts
 
 
+def dialog(argv: Values, stdin: Value | None) -> list[Inner]:
+    """Return the command of ``dialog --prgbox [TEXT] COMMAND HEIGHT WIDTH``, and TEXT, which looks the same."""
+    found = (value for at, one in enumerate(argv) if one.text == "--prgbox" for value in argv[at + 1 : at + 3])
+    return [Inner(text=value, own=True) for value in found if not value.text.isdecimal()]
+
+
 def pagers(argv: Values) -> list[Inner]:
     """Return the pager of ``git grep -lOPAGER``."""
     given = values([value.text for value in argv], "git grep", names("-O --open-files-in-pager"))
