@@ -37,7 +37,8 @@ SCHEMA: Mapping[str, Any] = {
         "Look after background processes that terminal started. poll: its state and what it printed since the last poll or wait. "
         "log: a page of its output. wait: for its end, or the first of pattern, port, quiet, prompt. write: lines to its input. "
         "signal: TERM ends it with all that it started. remove: end it, delete its log. In a terminal (pty): keys presses keys, "
-        "write types lines, screen shows all of it, poll what changed; ‸ marks the cursor. You can't type passwords."
+        "write types lines, screen shows all of it, poll what changed; ‸ marks the cursor, ⟦⟧ highlighted text. You can't type "
+        "passwords."
     ),
     "parameters": {
         "type": "object",

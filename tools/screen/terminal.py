@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import codecs
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from toolcrib.contract.regex import Regex
 from tools.screen import sequences
 from tools.screen.grid import MAX_SIDE, Grid, ScreenLine
+from tools.screen.highlights import highlights
 from tools.screen.replies import TerminalReplies
 
 CURSOR_MARK = "‸"
 """Marks the cursor in text for a model: a caret of proofreaders, which programs do not print; it stands between two cells, so it
 hides none."""
+HIGHLIGHT_MARKS = "⟦", "⟧"
+"""Enclose highlighted text in text for a model."""
 _FLOOD, _CHUNK = 4_000_000, 16_000
 """Numbers of bytes after which they are interpreted at the latest: lines, and other output."""
 _PROBE = 64
@@ -164,14 +167,19 @@ class TerminalScreen:
         on = self._grid.modes
         return ScreenModes(1 in on, 66 in on, 2004 in on, bool(on & {9, 1000, 1001, 1002, 1003}), 1004 in on, 2026 in on)
 
-    def text(self, mark: str = CURSOR_MARK) -> str:
-        """Return the screen as text, with ``mark`` before the cell of a visible cursor; without empty rows at its end."""
+    def text(self, mark: str = CURSOR_MARK, around: tuple[str, str] = ("", "")) -> str:
+        """Return the screen as text, with ``mark`` before the cell of a visible cursor; without empty rows at its end.
+
+        ``around``: marks before and after highlighted text, such as the selected row of a menu.
+        """
         grid = self._grid
-        rows = [line.text() for line in grid.lines]
-        if 25 in grid.modes and mark:
-            chars = grid.lines[grid.row].chars
-            at = grid.column + grid.wraps
-            rows[grid.row] = "".join(chars[:at]) + mark + "".join(chars[at:]).rstrip(" ")
+        found = highlights(grid.lines) if any(around) else [[] for _ in grid.lines]
+        rows = list[str]()
+        for at, (line, texts) in enumerate(zip(grid.lines, found, strict=True)):
+            marks = [(one.end, around[1]) for one in texts]
+            if mark and 25 in grid.modes and at == grid.row:
+                marks.append((grid.column + grid.wraps, mark))
+            rows.append(_with_marks(line, [*marks, *((one.start, around[0]) for one in texts)]))
         return "\n".join(rows).rstrip("\n")
 
     def mark(self) -> ScreenMark:
@@ -303,6 +311,15 @@ class TerminalScreen:
             else:
                 self._replies.colour(number, value, bell=text[end] == "\x07")
         return end
+
+
+def _with_marks(line: ScreenLine, marks: Iterable[tuple[int, str]]) -> str:
+    """Return a row's text with marks, each before the cell of a column."""
+    parts, done = list[str](), 0
+    for column, mark in sorted(marks, key=lambda one: one[0]):
+        parts += [*line.chars[done:column], mark]
+        done = column
+    return "".join(parts) + "".join(line.chars[done:]).rstrip(" ")
 
 
 def _side(given: int) -> int:

@@ -12,7 +12,7 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.terminal import TerminalProcess, TerminalSize
-from tools.screen.terminal import CURSOR_MARK, ScreenCursor, TerminalScreen
+from tools.screen.terminal import CURSOR_MARK, HIGHLIGHT_MARKS, ScreenCursor, TerminalScreen
 from tools.terminals.reader import beside, run_beside
 from tools.terminals.secrets import Redact, without_secrets
 from tools.terminals.typed import TypedLine, Typing, typing
@@ -150,8 +150,8 @@ class SessionTerminal:
             return "\n".join(self._rows(redact)).rstrip("\n")
 
     def _rows(self, redact: Redact) -> list[str]:
-        """Return the rows without secrets. A row with a secret has no mark of the cursor, which could divide it."""
-        lines, marked = self._screen.lines, self._screen.text().split("\n")
+        """Return the rows without secrets. A row with a secret has no marks, which could divide it."""
+        lines, marked = self._screen.lines, self._screen.text(around=HIGHLIGHT_MARKS).split("\n")
         before = self._screen.history[-_WRAPPED:]
         safe = without_secrets([*before, *lines], self._screen.size[0], redact)[len(before) :]
         marked += [""] * (len(lines) - len(marked))

@@ -14,6 +14,34 @@ def shown(output: str | bytes, columns: int = 10, rows: int = 4) -> TerminalScre
 
 
 @pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ("\x1b[7m one \x1b[m two", " <one>  two|"),
+        ("\x1b[1;7;38;5;7;48;2;1;2;3mone\x1b[0m", "<one>|"),
+        ("\x1b[38;5;47mone", "one|"),
+        ("\x1b[4mone", "one|"),
+        ("\x1b[7mon\x1b[1me\x1b[m", "<one>|"),
+        ("\x1b[7m日本\x1b[m.", "<日本>.|"),
+        ("\x1b[7mx\x1b[m.", "x.|"),  # a cursor that the program draws
+        ("\x1b[7m   \x1b[m.", "   .|"),
+        ("ab\x1b[7mcd\x1b[m\x1b[1;3H", "ab|<cd>"),
+        ("ab\x1b[7mcd\x1b[m\x1b[1;4H", "ab<c|d>"),
+        ("\x1b[47m\x1b[2Jone\r\n\x1b[44mtwo \x1b[47m\r\nthree", "one\n<two>\nthree|"),
+        ("\x1b[47m\x1b[2Jone\r\ntwo\r\nthree", "one\ntwo\nthree|"),
+        ("one\x1b[3H\x1b[42m two ", "one\n\n <two> |"),
+        (f"\x1b[7m{'0123456789' * 2}\x1b[m", "0123456789\n0123456789|"),  # a large part of the screen
+        ("\x1b[7m0123456789\x1b[m\r\n", "<0123456789>\n|"),
+        ("\x1b[7;7H\x1b[7;7mab\x1b[27mcd", "\n\n\n      <ab>cd|"),
+    ],
+)
+def test_highlighted_text_is_enclosed(output: str, text: str) -> None:
+    """003-30: reverse video, and a background that the rows around it do not have, if it is a small part of the screen."""
+    screen = shown(output)
+    assert screen.text("|", ("<", ">")) == text
+    assert screen.text("") == "\n".join(screen.lines).rstrip("\n")
+
+
+@pytest.mark.parametrize(
     ("output", "lines"),
     [
         ("0123456789a", ["0123456789", "a", "", ""]),

@@ -117,6 +117,13 @@ def test_it_is_waited_for(desk: Desk) -> None:
     assert desk.process("wait", "j")["came"] == "exit"
 
 
+def test_highlighted_text_is_marked(desk: Desk) -> None:
+    """003-30: a model does not see colours."""
+    menu = "printf ' one\\n\\e[7m two     \\e[m\\n three\\n'; exec sleep 100"
+    desk.terminal(menu, background=True, name="job")
+    assert desk.sees("job", "three") == " one\n \u27e6two\u27e7\n three\n\u2038"
+
+
 def test_a_program_learns_its_new_size(desk: Desk) -> None:
     """003-30"""
     desk.terminal("trap 'stty size' WINCH; while :; do sleep 0.02; done", background=True, name="job")
