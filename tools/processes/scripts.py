@@ -163,6 +163,25 @@ placed() {
   for ((tries = 0; tries < 2000; tries++)); do [ ! -s "$1/pid" ] || break; read -rt 0.01 <> <(:); done
   read -r p s _ <"$1/pid" && printf '%s %s\n' "$p" "$s" && cat "$1/tty"
 }
+awaits() { # whether programs get single keys from the terminal $1, or one in its foreground reads it; $2: its first process
+  local LC_ALL=C tty=$1 f line= group call fd
+  case " $(stty -a -F "$tty") " in *' -icanon '*) return ;; esac
+  { IFS= read -rN @STAT@ line </proc/"$2"/stat; } 2>/dev/null
+  set -- ${line##*) }
+  group=$6
+  for f in /proc/"$group" /proc/[0-9]*; do
+    line= call=
+    { IFS= read -rN @STAT@ line <"$f/stat"; } 2>/dev/null
+    set -- ${line##*) }
+    [ -n "$3" ] && [ "$3" = "$group" ] || continue
+    if { read -r call fd _ <"$f/syscall"; } 2>/dev/null; then # 0, 3 and 63 are read, by the kind of processor
+      case $call in 0 | 3 | 63) [ "$f/fd/$((fd))" -ef "$tty" ] || [ "$f/fd/$((fd))" -ef /dev/tty ] && return ;; esac
+    elif { read -r call <"$f/wchan" || [ -n "$call" ]; } 2>/dev/null; then # of another user, or a child of another process
+      case $call in n_tty_read | wait_woken) return ;; esac
+    fi
+  done
+  return 1
+}
 ended() { [ ! -d "$1" ] || printf '%s %s\n' "$2" "$(date +%s)" >"$1/status"; }
 lives() {
   local line=

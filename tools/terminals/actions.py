@@ -16,6 +16,7 @@ from tools.processes.process import Process
 from tools.processes.table import ProcessTable
 from tools.processes.waiting import Until
 from tools.terminals.modes import discards_on_interrupt, require_usual_input
+from tools.terminals.prompts import PromptWatch
 from tools.terminals.secrets import Redact
 from tools.terminals.terminal import CHANGED, HELD, SessionTerminal
 from tools.terminals.typed import END, INTERRUPT, Typing, keys_of, lines_of, typing
@@ -123,6 +124,7 @@ async def wait_for(
     """
     terminal = terminal_of(table, name)
     began, printed = time.monotonic(), -1
+    watch = PromptWatch(table.terminals, terminal)
     while True:
         if until.pattern is not None and printed != terminal.printed:
             printed = terminal.printed
@@ -130,7 +132,7 @@ async def wait_for(
                 return "pattern", await table.one(name)
         if not terminal.runs:
             return "exit", await table.one(name)
-        if prompt and terminal.prompts():
+        if prompt and await watch.sees():
             return "prompt", await table.one(name)
         if until.port is not None and until.port in await table.ports(name):
             return "port", await table.one(name)

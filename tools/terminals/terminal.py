@@ -24,8 +24,6 @@ _PIECE = 1 << 14
 """Bytes that are interpreted at once."""
 _TYPES = 10.0
 """Seconds that a program may take to read what is typed."""
-_PROMPTS = {0.3: ("$", "#", ">", "%", "\u276f", "\u279c", "\u00bb"), 1.0: (":", "?", "]")}
-"""Ends of prompts, by the seconds without output after which they count: other text ends with a colon, too."""
 _WRAPPED = 4
 """Lines above the screen whose end may be the beginning of a secret on it."""
 HELD = "the user types in this terminal: wait until they give it back"
@@ -78,6 +76,8 @@ class SessionTerminal:
         self.typed = TypedLine()
         self.device = ""
         """The path of the terminal device in the environment."""
+        self.pid = 0
+        """The number of its first process in the environment."""
         self.printed = 0
         self.changed = time.monotonic()
         """When it last printed something."""
@@ -195,10 +195,12 @@ class SessionTerminal:
             row = self._screen.text().split("\n")[self._screen.cursor.row :]
         return row[0].partition(CURSOR_MARK)[0] if row and CURSOR_MARK in row[0] else ""
 
-    def prompts(self) -> bool:
-        """Return whether it seems to wait at a prompt: it is quiet, and the text before the cursor ends as a prompt does."""
-        ends = [one for seconds, given in _PROMPTS.items() if self.quiet >= seconds for one in given]
-        return bool(ends) and self.row().rstrip().endswith(tuple(ends))
+    @property
+    def ends_at_cursor(self) -> bool:
+        """True if the cursor is visible, after text in its row, and no text follows it."""
+        with self._lock:
+            last = self._screen.text().rpartition("\n")[2]
+        return last.endswith(CURSOR_MARK) and last.strip() != CURSOR_MARK
 
     # -- using it ----------------------------------------------------------------------------------------------------
 

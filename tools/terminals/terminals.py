@@ -81,6 +81,7 @@ class Terminals:
             process = await self._environment.open_terminal(request, size)
             terminal = SessionTerminal(process, size, lambda code: self._ended(name, code))
             said, _, terminal.device = (await self._helper.run(f"placed {quote(name)}")).decode().partition("\n")
+            terminal.pid = int(said.split()[0])
         except BaseException:
             self._known.pop(name, None)
             if terminal is not None:
@@ -113,6 +114,16 @@ class Terminals:
         except HelperRefused as error:
             raise ExecutionFailed(f"nothing was typed: stty can't find out whether it asks for a password: {error}") from error
         return said.decode(errors="replace")
+
+    async def awaits_input(self, terminal: SessionTerminal) -> bool:
+        """Return whether the terminal's programs get single keys, or one of them is seen to read from it. False if that is
+        unknown.
+        """
+        try:
+            await self._helper.run(f"awaits {quote(terminal.device)} {terminal.pid}")
+        except HelperRefused:
+            return False
+        return True
 
     async def end(self, name: str) -> None:
         """End the program of a terminal; does nothing for another process."""

@@ -45,6 +45,7 @@ def test_it_has_the_state_of_the_shell(desk: Desk) -> None:
     [
         ("printf 'prompt> '; sleep 100", "it waits at a prompt"),
         ("printf 'Continue? '; sleep 100", "it waits at a prompt"),
+        ("printf 'Loading (3/10)'; sleep 100", "it printed nothing for 2 s"),
         ("echo busy; sleep 100", "it printed nothing for 2 s"),
     ],
 )
@@ -115,6 +116,31 @@ def test_it_is_waited_for(desk: Desk) -> None:
     assert "can't be searched for" in desk.process("wait", "j", pattern="(", timeout=1)
     desk.keys("j", "C-c")
     assert desk.process("wait", "j")["came"] == "exit"
+
+
+PROMPTING = {
+    "a line that the shell reads": "read -rp '(name) ' x",
+    "a line that python reads": "python3 -c 'input(\"your name \u203a \")'",
+    "a debugger": "echo 'x = 1' >job.py; python3 -m pdb job.py",
+    "a pager": "seq 100 | more",
+    "a program that opens the terminal": "printf 'number (1)'; head -n 1 </dev/tty >/dev/null",
+}
+
+
+@pytest.mark.parametrize("command", PROMPTING.values(), ids=PROMPTING)
+def test_a_program_that_waits_for_input_is_at_a_prompt_whatever_its_end(desk: Desk, command: str) -> None:
+    """003-30"""
+    desk.terminal(command, background=True, name="job")
+    found = desk.process("wait", "job", prompt=True, timeout=20)
+    assert found["came"] == "prompt", found
+    desk.process("signal", "job", signal="KILL")
+
+
+def test_a_pause_of_a_program_is_no_prompt(desk: Desk) -> None:
+    desk.terminal("read -r line; printf 'Loading (3/10)'; sleep 100", background=True, name="job")
+    assert desk.process("wait", "job", prompt=True, timeout=1)["came"] == "timeout", "no text is before the cursor"
+    desk.process("write", "job", text="go")
+    assert desk.process("wait", "job", prompt=True, timeout=1.5)["came"] == "timeout"
 
 
 def test_highlighted_text_is_marked(desk: Desk) -> None:

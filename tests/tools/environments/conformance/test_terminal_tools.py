@@ -60,6 +60,15 @@ def test_lines_keys_and_an_editor(desk: Desk, folder: Path) -> None:
     assert (folder / "notes.txt").read_text() == "first\nsecond\n"
 
 
+def test_a_program_that_reads_is_at_a_prompt_and_one_that_works_is_not(desk: Desk) -> None:
+    """003-30"""
+    desk.terminal("read -rp '(name) ' it; printf 'working (1)'; sleep 100", background=True, name="job")
+    assert desk.process("wait", "job", prompt=True)["came"] == "prompt"
+    desk.process("write", "job", text="it")
+    assert desk.process("wait", "job", prompt=True, timeout=1.2)["came"] == "timeout"
+    desk.process("signal", "job", signal="KILL")
+
+
 def test_a_pager_a_monitor_and_a_menu(desk: Desk, folder: Path) -> None:
     """003-30: less, top and whiptail."""
     (folder / "long.txt").write_text("".join(f"line {number}\n" for number in range(1, 200)))
