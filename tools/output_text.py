@@ -31,14 +31,15 @@ def readable(captured: Captured) -> str:
             "Write it to a file, or view it with: | xxd | head]"
         )
     if not captured.omitted:
-        return _plain(sample.decode(errors="replace"))
+        return without_escapes(sample.decode(errors="replace"))
     head = codecs.getincrementaldecoder("utf-8")("replace").decode(captured.head)  # drops an unfinished last character
     tail = captured.tail[:3].lstrip(_CONTINUATION) + captured.tail[3:]
     gap = f"\n[... {captured.omitted:,} bytes omitted ...]\n"
-    return _plain(head) + gap + _plain(tail.decode(errors="replace"))
+    return without_escapes(head) + gap + without_escapes(tail.decode(errors="replace"))
 
 
-def _plain(text: str) -> str:
+def without_escapes(text: str) -> str:
+    """Return a text without the escape sequences of terminals."""
     return re.sub(_ESCAPES, "", text) if "\x1b" in text else text
 
 

@@ -119,18 +119,20 @@ def shown(terminal: SessionTerminal, redact: Redact, *, whole: bool = False) -> 
 async def wait_for(
     table: ProcessTable, name: str, until: Until, is_cancelled: Callable[[], bool], *, prompt: bool = False
 ) -> tuple[str, Process]:
-    """Return what came first, and the process; see ``wait_until``. ``pattern`` is searched on the screen and in the lines that
-    scrolled away since the last look; ``prompt``: it seems to wait at a prompt.
+    """Return what came first, and the process; see ``wait_until``. ``pattern`` is searched on the screen and in the lines
+    that were printed since the last look; ``prompt``: it seems to wait at a prompt.
     """
     terminal = terminal_of(table, name)
-    began, printed = time.monotonic(), -1
+    began, printed, searched = time.monotonic(), -1, terminal.seen
     watch = PromptWatch(table.terminals, terminal)
     while True:
+        runs = terminal.runs  # the last look comes after all that it printed
         if until.pattern is not None and printed != terminal.printed:
             printed = terminal.printed
-            if await table.search(f"printf %s {quote(terminal.news())}", [until.pattern], 1):
+            news, searched = terminal.news(searched)
+            if await table.search(f"printf %s {quote(news)}", [until.pattern], 1):
                 return "pattern", await table.one(name)
-        if not terminal.runs:
+        if not runs:
             return "exit", await table.one(name)
         if prompt and await watch.sees():
             return "prompt", await table.one(name)

@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed
 from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 from toolcrib.contract.terminal import TerminalProcess, TerminalSize
+from tools.output_text import without_escapes
 from tools.screen.terminal import CURSOR_MARK, HIGHLIGHT_MARKS, ScreenCursor, TerminalScreen
 from tools.terminals.reader import beside, run_beside
 from tools.terminals.secrets import Redact, without_secrets
@@ -24,6 +26,9 @@ _PIECE = 1 << 14
 """Bytes that are interpreted at once."""
 _TYPES = 10.0
 """Seconds that a program may take to read what is typed."""
+_KEPT = 1 << 18
+"""Bytes of output since the last look that are searched for a pattern, at least. The search of more would take long."""
+_CONTROLS = Regex(r"[\x00-\x08\x0b-\x1f\x7f]+")
 _WRAPPED = 4
 """Lines above the screen whose end may be the beginning of a secret on it."""
 HELD = "the user types in this terminal: wait until they give it back"
@@ -78,7 +83,9 @@ class SessionTerminal:
         """The path of the terminal device in the environment."""
         self.pid = 0
         """The number of its first process in the environment."""
-        self.printed = 0
+        self.printed = self.seen = 0
+        """Numbers of bytes that it printed: in all, and until the last look."""
+        self._recent = bytearray()
         self.changed = time.monotonic()
         """When it last printed something."""
         self.code: int | None = None
@@ -107,6 +114,9 @@ class SessionTerminal:
                     with self._lock:
                         self._screen.feed(piece)
                         self.printed += len(piece)
+                        self._recent += piece
+                        if len(self._recent) > 2 * _KEPT:
+                            del self._recent[:-_KEPT]
                         self.changed = time.monotonic()
                     self._tell()
                     if self._owed and self._paying is None:
@@ -171,6 +181,7 @@ class SessionTerminal:
             used = len(screen.text().split("\n"))
             whole = whole or not self._is_seen or len(changes.rows) * 2 > used
             self._mark, self._is_seen, self._is_users = screen.mark(), True, False
+            self.seen, self._recent = self.printed, bytearray()
             cursor, first = screen.cursor, screen.lines[:1]
         above = without_secrets([*changes.scrolled[-MOST_LINES:], *first], columns, redact)[: -len(first)]
         omitted = changes.lost + len(changes.scrolled) - len(above)
@@ -179,10 +190,17 @@ class SessionTerminal:
         shown = sorted({*changes.rows, *([cursor.row] if cursor.visible else [])})
         return ScreenLook("\n".join(f"{at + 1}: {rows[at]}" for at in shown), False, "\n".join(above), omitted)
 
-    def news(self) -> str:
-        """Return the screen and the lines that left it since the last look, without counting as one."""
+    def news(self, begin: int) -> tuple[str, int]:
+        """Return the lines that it printed from byte ``begin`` on, then the screen; and the number of bytes before the unfinished
+        line. This does not count as a look. Of a flood, only the last lines are kept.
+        """
         with self._lock:
-            return "\n".join([*self._screen.changes(self._mark).scrolled, self._screen.text("")])
+            printed, said = self.printed, bytes(self._recent)
+            screen = self._screen.text("")
+        said = said[max(0, begin - (printed - len(said))) :]
+        end = max(said.rfind(b"\n"), said.rfind(b"\r")) + 1
+        lines = without_escapes(said[:end].decode(errors="replace")).replace("\r\n", "\n").replace("\r", "\n")
+        return f"{_CONTROLS.sub('', lines)}\n{screen}", printed - (len(said) - end)
 
     @property
     def quiet(self) -> float:

@@ -143,6 +143,17 @@ def test_a_pause_of_a_program_is_no_prompt(desk: Desk) -> None:
     assert desk.process("wait", "job", prompt=True, timeout=1.5)["came"] == "timeout"
 
 
+def test_a_line_that_a_burst_carried_away_is_found(desk: Desk, tmp_path: Path) -> None:
+    """003-30"""
+    burst = "printf 'its port:\\e[32m 8137\\e[m\\n'; seq 20000; touch over; exec sleep 100"
+    desk.terminal(burst, background=True, name="job")
+    give_up = time.monotonic() + 30
+    while not (tmp_path / "over").exists() and time.monotonic() < give_up:
+        time.sleep(0.02)
+    assert desk.process("wait", "job", pattern="^its port: 8137$", timeout=10)["came"] == "pattern"
+    assert desk.process("wait", "job", pattern="^its port", timeout=0.5)["came"] == "timeout", "that was seen"
+
+
 def test_highlighted_text_is_marked(desk: Desk) -> None:
     """003-30: a model does not see colours."""
     menu = "printf ' one\\n\\e[7m two     \\e[m\\n three\\n'; exec sleep 100"
