@@ -112,7 +112,7 @@ def shown(terminal: SessionTerminal, redact: Redact, *, whole: bool = False) -> 
         cut = len(look.above) > _LONGEST
         data["scrolled"] = look.above[-_LONGEST:].partition("\n")[2] if cut else look.above
     if look.omitted or len(look.above) > _LONGEST:
-        data["omitted"] = "earlier lines that scrolled away; read them with action log"
+        data["omitted"] = "earlier lines that scrolled away; action log has the last 2,000"
     return data
 
 
@@ -160,4 +160,4 @@ async def resize(table: ProcessTable, args: Mapping[str, Any]) -> None:
 def log_lines(terminal: SessionTerminal, redact: Redact, lines: int) -> tuple[str, int]:
     """Return the last lines of a terminal's history and screen, and how many there are."""
     every = terminal.text(redact).split("\n")
-    return "\n".join(every[-lines:])[-_LONGEST:], len(every)
+    return "\n".join(every[-lines:]), len(every)

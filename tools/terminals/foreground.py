@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from tools.processes.records import started
 from tools.processes.table import ProcessTable
 from tools.processes.waiting import Until
 from tools.terminals.actions import STAYS, shown, terminal_of, wait_for
+from tools.terminals.terminal import SessionTerminal
 
 _STAYS = {
     "prompt": "it waits at a prompt",
@@ -45,6 +47,8 @@ async def in_foreground(
     data = {**shown(terminal, ctx.redact, whole=True), "where": table.environment.identity}
     if came in ("exit", "interrupted"):
         data["exit_code"] = process.exit_code
+        if "omitted" in data:
+            data["omitted"] = await _kept(terminal, ctx)
         await table.remove(name)
         if process.exit_code is None:
             raise ExecutionFailed("the environment was lost while the command ran; it may have run to its end")
@@ -56,3 +60,15 @@ async def in_foreground(
     person = f"{data['screen']}\n[{name} stays in the background: {_STAYS[came]}]"
     result = ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": person})
     return ToolOutput(result, [started(process, judged.command, judged.cwd)])
+
+
+async def _kept(terminal: SessionTerminal, ctx: ToolCallContext) -> str:
+    """Return a note about the lines that a result leaves out. They are kept as a file, because their terminal is gone."""
+    lines = terminal.text(ctx.redact).split("\n")
+    path = ctx.spill_dir / f"terminal-{secrets.token_hex(8)}.txt"
+    try:
+        await asyncio.to_thread(path.write_text, "\n".join([*lines, ""]), "utf-8")
+        name = await ctx.keep_file(path)
+    except OSError as error:
+        return f"earlier lines that scrolled away; they could not be kept: {error.strerror}"
+    return f"earlier lines that scrolled away; the last {len(lines):,} lines of all are {name}: read_file it in parts"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -25,6 +26,28 @@ def test_a_command_that_ends_is_not_kept(desk: Desk) -> None:
     assert "30 100\n1\n2\n" in done["scrolled"]
     assert "process" not in done
     assert desk.call("process", action="list")["processes"] == []
+
+
+def test_lines_that_do_not_fit_are_kept_as_a_file(desk: Desk) -> None:
+    """003-30: the terminal is gone, so that no log has them."""
+    done = desk.terminal("seq 3000")
+    assert done["scrolled"].startswith("2772\n")
+    assert "process" not in done
+    found = re.fullmatch(
+        r"earlier lines that scrolled away; the last 2,029 lines of all are (\S+): read_file it in parts", done["omitted"]
+    )
+    assert found is not None, done["omitted"]
+    lines = Path(found[1]).read_text().split()
+    assert (lines[0], lines[-1], len(lines)) == ("972", "3000", 2029)
+    assert "omitted" not in desk.terminal("seq 100")
+
+
+def test_a_file_of_lines_has_no_secrets(desk: Desk) -> None:
+    done = desk.terminal(f"printf '%90s %s\\n' x {KEY}; seq 500")
+    (path,) = re.findall(r"\S+/terminal-\w+\.txt", done["omitted"])
+    kept = Path(path).read_text()
+    assert "[redacted: key]" in kept
+    assert all(part not in kept for part in (KEY[:12], KEY[-12:]))
 
 
 def test_it_is_judged_as_a_program_with_open_input(desk: Desk, tmp_path: Path) -> None:
@@ -152,6 +175,12 @@ def test_a_line_that_a_burst_carried_away_is_found(desk: Desk, tmp_path: Path) -
         time.sleep(0.02)
     assert desk.process("wait", "job", pattern="^its port: 8137$", timeout=10)["came"] == "pattern"
     assert desk.process("wait", "job", pattern="^its port", timeout=0.5)["came"] == "timeout", "that was seen"
+
+
+def test_a_log_has_all_lines_that_are_asked_for(desk: Desk) -> None:
+    desk.terminal("for n in {1..400}; do printf '%090d\\n' $n; done; exec sleep 100", background=True, name="job")
+    desk.process("wait", "job", quiet=0.5)
+    assert len(desk.process("log", "job", lines=400)["output"].split()) == 400
 
 
 def test_highlighted_text_is_marked(desk: Desk) -> None:
