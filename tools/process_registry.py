@@ -15,7 +15,7 @@ from toolcrib.contract.types import ToolOutput, ToolResult, ToolStatus
 from tools.availability import needs_binary
 from tools.output_text import readable
 from tools.processes.arguments import NAME, TOOL, TOOLSET
-from tools.processes.process import Process
+from tools.processes.process import GONE, Process
 from tools.processes.records import PROCESSES, recorded, removed, table_of
 from tools.registry import registry
 from tools.terminals.arguments import ACTIONS, NEEDED, ONLY
@@ -206,6 +206,8 @@ def _about(one: Process, ctx: ToolCallContext) -> dict[str, Any]:
         data["full"] = "the disk was full: later output was lost"
     if one.reads:
         data["input"] = "open"
+    if one.terminal and one.name not in table_of(ctx).terminals:
+        data["note"] = f"it {GONE}"
     if record:
         data |= {"command": record["command"], "cwd": record["cwd"]}
         data["seconds"] = int(one.ended_at or time.time()) - int(float(record.get("at", 0.0)))

@@ -10,6 +10,8 @@ from agent.background.typed import TypedInput
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.terminal import TerminalSize
 from tools.dispatch.scope import CallScope
+from tools.processes.process import GONE
+from tools.processes.records import recorded
 from tools.terminals.terminal import SessionTerminal, TerminalView
 
 _BETWEEN = 1 / 30
@@ -22,7 +24,11 @@ def terminal_to_attach(scope: CallScope, name: str) -> SessionTerminal:
     """Return a terminal. Raises ToolcribError for another process."""
     terminal = scope.processes.terminals.get(name)
     if terminal is None:
-        raise ToolcribError(f"{name} is not a terminal; only what the model starts with pty: true can be attached")
+        record = recorded(scope.state, name)
+        if not record:
+            raise ToolcribError(f"there is no background process {name!r}; /ps lists the processes")
+        why = "is not a terminal; only what the model starts with pty: true can be attached"
+        raise ToolcribError(f"{name} {GONE if record.get('pty') else why}")
     return terminal
 
 

@@ -13,6 +13,7 @@ from toolcrib.contract.state import StateWrite
 from tools.environments.local.survivor import SandboxRecord, left_sandboxes
 from tools.environments.rows import row_of
 from tools.processes.left import session_folders
+from tools.processes.process import GONE
 from tools.processes.records import PROCESSES, ended, record
 from tools.processes.scripts import folder_name
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 UNATTENDED, SILENT = "unattended", "no answer"
 """States of processes whose session's process of toolcrib was killed, or does not answer."""
 ENDED = "ended"
-"""State of a process that was ended while it was unattended."""
+"""State of a process that was ended while it was unattended, and of a terminal whose toolcrib was killed."""
 _LOOK, _END = 5.0, 25.0
 """Seconds that an answer may take."""
 
@@ -78,9 +79,14 @@ async def _recorded(store: Store, session_id: str, state: str) -> list[dict[str,
     kept = (await store.state.of("session", session_id)).get(PROCESSES.name)
     records = kept.value if kept is not None and isinstance(kept.value, dict) else {}
     return [
-        {"name": name, "state": ENDED if "ended_at" in one else state, **recorded_about(one), "ended_at": one.get("ended_at")}
+        {"name": name, "state": _state_of(one, state), **recorded_about(one), "ended_at": one.get("ended_at")}
         for name, one in records.items()
     ]
+
+
+def _state_of(record: Mapping[str, Json], state: str) -> str:
+    has_ended = "ended_at" in record or (state == UNATTENDED and record.get("pty"))
+    return ENDED if has_ended else state
 
 
 def chosen(found: Sequence[Mapping[str, Json]], words: Sequence[str]) -> list[Mapping[str, Json]]:
@@ -109,7 +115,7 @@ async def log_from(store: Store, one: Mapping[str, Json], *, lines: int, begin: 
 async def socket_of(store: Store, one: Mapping[str, Json]) -> str:
     """Return the path of a socket to attach to a process's terminal. Raises Unreached and StoreFailed."""
     if one["state"] in (UNATTENDED, ENDED):
-        raise Unreached(f"{one['name']} is out of reach: the toolcrib that had its session open was killed")
+        raise Unreached(_unattended(one))
     request = {"action": "attach", "name": one["name"]}
     return str(_checked(one["session"], await ask(store, {one["session"]: request}, _LOOK))["socket"])
 
@@ -143,6 +149,8 @@ async def _end_left(crib: Crib, session_id: str, names: Sequence[str]) -> None:
 
 def _unattended(one: Mapping[str, Json]) -> str:
     session = one["session"][:12]
+    if one["pty"]:
+        return f"{one['name']} {GONE}"
     return (
         f"the toolcrib that had the session {session} open was killed, so its processes are unattended. To continue with"
         f" them, and to read the log of {one['name']}: toolcrib chat --resume {session}"

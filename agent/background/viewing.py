@@ -10,7 +10,7 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.types import Json
 from tools.dispatch.scope import CallScope
 from tools.output_text import readable
-from tools.processes.process import LEFT, Process
+from tools.processes.process import GONE, LEFT, Process
 from tools.processes.records import PROCESSES, recorded
 from tools.processes.table import ProcessTable
 
@@ -67,8 +67,8 @@ async def _about(table: ProcessTable, one: Process, scope: CallScope) -> dict[st
         "printed": one.printed,
         "missing": one.missing,
         "input": "open" if one.reads else "closed",
-        "pty": one.terminal,
         **recorded_about(recorded(scope.state, one.name), scope),
+        "pty": one.terminal,
         "ended_at": one.ended_at,
     }
 
@@ -80,6 +80,7 @@ def recorded_about(record: Mapping[str, Json], scope: CallScope | None = None) -
         "command": command if scope is None else scope.redact(command),
         "cwd": str(record.get("cwd", "")),
         "at": record.get("at"),
+        "pty": bool(record.get("pty")),
     }
 
 
@@ -93,6 +94,8 @@ async def log_of(scope: CallScope, name: str, *, lines: int, begin: int | None =
     if (terminal := table.terminals.get(name)) is not None:  # only its lines are kept, not what it printed
         text = "\n".join(terminal.text(scope.redact).split("\n")[-lines:])
         return {"text": f"{text}\n" if text else "", "next": one.printed, "writes": False}
+    if one.terminal:
+        raise ToolcribError(f"{name} {GONE}")
     end = one.printed if begin is None else min(one.printed, begin + MOST_READ)
     said = await table.read(one, max(0, end - MOST_READ) if begin is None else begin, end)
     if begin is None:
@@ -108,10 +111,9 @@ async def log_of(scope: CallScope, name: str, *, lines: int, begin: int | None =
 
 async def screen_of(scope: CallScope, name: str) -> str:
     """Return the screen of a process in a terminal, with the cursor marked. Raises NotFound and EnvironmentFailed."""
-    await scope.processes.one(name)
-    terminal = scope.processes.terminals.get(name)
+    one, terminal = await scope.processes.one(name), scope.processes.terminals.get(name)
     if terminal is None:
-        raise ToolcribError(f"{name} has no terminal; to see what it printed: /ps log {name}")
+        raise ToolcribError(f"{name} {GONE if one.terminal else f'has no terminal; to see what it printed: /ps log {name}'}")
     return terminal.screen(scope.redact)
 
 

@@ -327,7 +327,7 @@ def test_in_the_chat(sit_down: Any) -> None:
         person.sees(r"It runs\.")
         person.at_prompt()
         person.types("/ps attach nothing")
-        person.sees(r"^✗ nothing is not a terminal")
+        person.sees(r"^✗ there is no background process 'nothing'; /ps lists the processes")
         person.types("/ps attach")
         person.sees(r"✗ give the name of a terminal: /ps attach NAME")
         person.types("/ps attach tty")

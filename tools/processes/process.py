@@ -12,6 +12,8 @@ _TICKS, _PAGE = 100, 4096
 """Clock ticks of a second and bytes of a page, as Linux reports them on nearly all machines."""
 LOST = "lost"
 """State of a process that has ended although nothing recorded its exit code."""
+GONE = "ended with the toolcrib that had its terminal, and nothing of its screen is kept"
+"""What happened, as words after the name, to a process in a terminal whose toolcrib was killed."""
 LEFT = "left children"
 """State of a process that has ended, and left processes that it started."""
 

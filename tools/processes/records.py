@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from tools.processes.table import ProcessTable
 
 PROCESSES = StateKey("processes", dict)
-"""The session's processes by name: ``command``, ``cwd``, ``input`` (whether it was left open), ``at`` (Unix seconds), and
-``pid``, ``start`` and ``locks`` (see Process). ``ended_at``: when it was ended without resuming the session.
+"""The session's processes by name: ``command``, ``cwd``, ``input`` (whether it was left open), ``pty`` (whether it runs in a
+terminal), ``at`` (Unix seconds), and ``pid``, ``start`` and ``locks`` (see Process). ``ended_at``: when it was ended without
+resuming the session.
 """
 
 
@@ -39,7 +40,7 @@ def table_of(ctx: ToolCallContext) -> ProcessTable:
 
 def started(process: Process, command: str, cwd: str) -> tuple[StateKey[Any], StateUpdate]:
     """Return the state change that records a process. Its folder does not count as a record: commands may write into it."""
-    known_by = {"pid": process.pid, "start": process.start, "locks": process.locks}
+    known_by = {"pid": process.pid, "start": process.start, "locks": process.locks, "pty": process.terminal}
     name, record = process.name, {"command": command, "cwd": cwd, "input": process.reads, "at": time.time(), **known_by}
     return PROCESSES, StateUpdate(lambda known: {**(known or {}), name: record})
 

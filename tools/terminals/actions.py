@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from toolcrib.contract.dataclass import replace
@@ -12,7 +13,7 @@ from toolcrib.contract.effects import Effect, UsesProcess, WritesInput
 from toolcrib.contract.errors import ExecutionFailed
 from toolcrib.contract.terminal import TerminalSize
 from tools.environments.shell.driver import quote
-from tools.processes.process import Process
+from tools.processes.process import GONE, Process
 from tools.processes.table import ProcessTable
 from tools.processes.waiting import Until
 from tools.terminals.modes import discards_on_interrupt, require_usual_input
@@ -30,11 +31,11 @@ _LONGEST = 16_000
 """Characters of lines above the screen that one result has at most."""
 
 
-def terminal_of(table: ProcessTable, name: str) -> SessionTerminal:
-    """Return the terminal of a process. Raises ExecutionFailed if it has none."""
+def terminal_of(table: ProcessTable, name: str, record: Mapping[str, Any] = MappingProxyType({})) -> SessionTerminal:
+    """Return the terminal of a process. ``record``: see tools.processes.records. Raises ExecutionFailed if it has none."""
     terminal = table.terminals.get(name)
     if terminal is None:
-        raise ExecutionFailed(f"{name} has no terminal: start it with pty: true")
+        raise ExecutionFailed(f"{name} {GONE if record.get('pty') else 'has no terminal: start it with pty: true'}")
     return terminal
 
 
@@ -56,7 +57,7 @@ def _typing(terminal: SessionTerminal, args: Mapping[str, Any]) -> Typing:
 async def typing_effects(table: ProcessTable, args: Mapping[str, Any], record: Mapping[str, Any]) -> Sequence[Effect]:
     """Return what typing into a terminal does. Raises ExecutionFailed for typing that is not possible or not allowed."""
     name = str(args["name"])
-    terminal = terminal_of(table, name)
+    terminal = terminal_of(table, name, record)
     if not terminal.runs:
         raise ExecutionFailed(f"nothing was typed: {name} has ended")
     if terminal.is_held:  # before an approval request

@@ -32,9 +32,10 @@ examples:
   toolcrib ps attach 4f1c/repl         watch a terminal live; your first key takes it from the model, Ctrl-] gives it back
 
 A model starts these processes with its tool terminal (background: true); they end with their session. The toolcrib that has a
-session open answers for its processes. If that toolcrib was killed, the state is "unattended": the processes may still run. To
-continue with them, or to read their logs, resume the session: toolcrib chat --resume ID. `kill` ends the processes that you
-name; the session's others continue, and all logs stay until the resumed session ends or `toolcrib env prune` removes them.
+session open answers for its processes. If that toolcrib was killed, its terminals have ended, and the state of other processes
+is "unattended": they may still run. To continue with them, or to read their logs, resume the session: toolcrib chat --resume ID.
+`kill` ends the processes that you name; the session's others continue, and all logs stay until the resumed session ends or
+`toolcrib env prune` removes them.
 In a chat, /ps shows the processes of that chat. Inside a session all of these commands are refused.
 
 `attach` is for processes in a terminal (pty: true), on the machine that has their session open. All keys reach the program,

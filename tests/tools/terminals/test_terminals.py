@@ -428,5 +428,6 @@ def test_what_a_lost_terminal_left_is_ended_by_the_next_toolcrib(desks: Callable
     killed.terminal("sleep 100", background=True, name="job")
     (found,) = resumed.call("process", action="list")["processes"]
     assert (found["process"], found["state"]) == ("job", "running")
+    assert found["note"] == "it ended with the toolcrib that had its terminal, and nothing of its screen is kept"
     assert resumed.process("wait", "job", timeout=30)["came"] == "exit"
     assert killed.process("wait", "job", timeout=30)["came"] == "exit"

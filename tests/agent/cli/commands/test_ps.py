@@ -16,7 +16,10 @@ from typing import Any
 import pytest
 
 from agent.api import assemble
+from agent.background.attached import terminal_to_attach
+from agent.background.reaching import Unreached, socket_of
 from agent.background.requests import sessions_with_processes
+from agent.background.viewing import obey
 from agent.config import load_config, state_dir
 from agent.conversation.session import Session
 from agent.desk.request import SessionRequest
@@ -24,6 +27,7 @@ from agent.policy.confirmation import confirm
 from agent.policy.self_protection import BELOW, marks_of
 from agent.process import Crib
 from tests.forks import Forks
+from toolcrib.contract.errors import ToolcribError
 from tools.processes.left import session_folders
 
 SERVER = 'python3 -u -c \'import socket, time; s = socket.create_server(("127.0.0.1", 0)); print("up"); time.sleep(600)\''
@@ -291,6 +295,41 @@ def test_what_a_killed_toolcrib_left_is_unattended_and_each_ends_alone(
     finally:
         session.close_sync()
     assert listed(run) == {}
+
+
+GONE = "two ended with the toolcrib that had its terminal, and nothing of its screen is kept"
+
+
+@pytest.mark.xdist_group("leftovers")
+def test_a_terminal_of_a_killed_toolcrib_has_ended(run: Any, crib: Crib, forks: Forks, tmp_path: Path) -> None:
+    """003-30: the other process is unattended; commands about the terminal name what happened to it."""
+    held = HOLD.replace('"background": True,', '"background": True, "pty": name == "two",')
+    holder = forks.popen(code=held, cwd=tmp_path, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+    session_id, status = holder.stdout.readline().split()
+    assert status == "success"
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    confirm(load_config(profile=""))
+    known = listed(run)
+    assert {name: one["state"] for name, one in known.items()} == {"one": "unattended", "two": "ended"}
+    assert list(known["two"])[:4] == ["session", "title", "name", "state"]
+    said = run("ps", "log", "two")
+    assert (said.code, said.err.strip()) == (1, f"toolcrib: {GONE}")
+    with pytest.raises(Unreached, match=GONE):
+        asyncio.run(socket_of(crib.store, known["two"]))
+    session = asyncio.run(crib.desk.open(SessionRequest(resume=session_id)))
+    try:
+        for action in ("log", "screen"):
+            with pytest.raises(ToolcribError, match=GONE):
+                asyncio.run(obey(session.scope, f"{action} two", lines=40))
+        for name, why in (("two", GONE), ("one", "one is not a terminal"), ("nope", "there is no background process 'nope'")):
+            with pytest.raises(ToolcribError, match=why):
+                terminal_to_attach(session.scope, name)
+        polled = session.call("process", {"action": "poll", "name": "two"}).result
+        assert polled.data["note"] == GONE.replace("two", "it", 1)
+        assert GONE in str(session.call("process", {"action": "keys", "name": "two", "keys": ["C-c"]}).result.message)
+    finally:
+        session.close_sync()
 
 
 @pytest.mark.xdist_group("leftovers")
