@@ -11,6 +11,8 @@ from tools.judge.meaning.value import names
 Words = Sequence[str]
 
 _GLOBAL = names("--no-pager -P --no-optional-locks --literal-pathspecs --glob-pathspecs --noglob-pathspecs --icase-pathspecs")
+_COLOURS = Regex(r"color\.[a-z.]+=[a-z]*")
+"""Settings for a single command that only choose colours."""
 _SHOWS = names(
     "blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files diff-index diff-tree for-each-ref log"
     " ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show show-ref status whatchanged"
@@ -34,6 +36,9 @@ def git(words: Words) -> str:
     at = 0
     while at < len(words) and words[at][:1] == "-":
         if words[at] == "-C" and at + 1 < len(words):
+            at += 2
+            continue
+        if words[at] == "-c" and at + 1 < len(words) and _COLOURS.fullmatch(words[at + 1]):
             at += 2
             continue
         if words[at] not in _GLOBAL and words[at:] != ["--version"]:

@@ -10,6 +10,8 @@ from tools.judge.meaning.value import HOLE, names
 
 MENUS = names("whiptail dialog clear tput sleep true false")
 """Programs that only show and choose, whatever is pressed."""
+ANSWERED = names("rm cp mv ln")
+"""Programs that read nothing but answers to their own questions, about what was judged when they started."""
 PAGERS = names("less man zless bzless xzless")
 """Pagers that start no program because of the variable LESSSECURE (see tools/terminals)."""
 CHOOSES_PAGER = ("-P", "-H", "-C", "--pager", "--html", "--config-file", "--prg", "--file")
@@ -21,7 +23,7 @@ USUAL_PAGERS = frozenset({"", "less", "less -R", "cat"})
 _MOVES = "text:q|text:h|text: |Enter|Up|Down|Left|Right|PageUp|PageDown|Home|End"
 _HARMLESS: Mapping[str, Regex[str]] = {
     "top": Regex(rf"{_MOVES}|text:[01tmcVzbxyiSMPTNReEHJj<>l?]"),
-    "htop": Regex(rf"{_MOVES}|text:[tHKMPTNI<>]|F1|F5|F10"),
+    "htop": Regex(rf"{_MOVES}|text:[tHKMPTNI<>]|F1|F5|F6|F10|Escape"),
     "git": Regex(r"text:[ynqadjJkKgs?]|Enter|C-c"),
 }
 """Single keys that only move, sort and choose, by program: all others may end processes, start editors, or write files."""

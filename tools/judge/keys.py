@@ -10,6 +10,7 @@ from toolcrib.contract.effects import WritesInput
 from tools.judge.effects import Effect, effect_of, farther
 from tools.judge.findings import Finding, visible
 from tools.judge.key_programs import (
+    ANSWERED,
     CHOOSES_PAGER,
     ESCAPES,
     MENUS,
@@ -93,6 +94,8 @@ def is_plain(act: Act, effect: WritesInput) -> bool:
         act = replace(act, wrappers=())
     if act.name == "cd":
         return True
+    if act.name in ANSWERED and not act.wrappers and not act.place:
+        return not any(word.startswith(("/dev/", "/proc/")) for word in act.words())
     if act.name in MENUS or act.name in PAGERS:
         words = [one.text for one in act.argv[1:]]
         known = not act.wrappers and not act.place and all(one.known for one in act.argv)

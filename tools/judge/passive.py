@@ -105,13 +105,13 @@ def _of_act(act: Act) -> str:
         return f"{words}: it continues in the background"
     if act.place:
         return f"{words}: it runs elsewhere ({_shown(act.place)})"
-    if not act.argv:
-        return f"{words}: its effects are unknown" if act.name or act.code else ""
     why = _of_program(act)
     return f"{words}: {why}" if why else ""
 
 
 def _of_program(act: Act) -> str:
+    if not act.argv:
+        return "its effects are unknown" if act.name or act.code else ""
     name, written = act.name.rpartition("/")[2], act.argv[0].text
     if "/" in written and (not written.startswith(_SYSTEM) or written.rpartition("/")[0] + "/" not in _SYSTEM):
         return "it is a file with unknown effects"

@@ -48,7 +48,7 @@ _VERSIONS = names(
 _VERSION = names("--version -V -version")
 _SET = Regex(r"[-+][eu]+(?:o)?|pipefail")
 _SHOPT = names("-s -u globstar nullglob dotglob nocaseglob extglob failglob")
-_READ_OPTIONS = Regex(r"-[rsE]+|-[ndptN]\S*")
+_READ_OPTIONS = Regex(r"-[rsE]+|-[rsE]*[ndptN]([\s\S]*)")
 _NAME = Regex(r"[a-z_][a-z0-9_]*")
 
 
@@ -139,8 +139,12 @@ def _printf(words: Words) -> str:
 
 
 def _read(words: Words) -> str:
-    for word in words:
-        if _READ_OPTIONS.fullmatch(word) is None and _NAME.fullmatch(word) is None and not word.isdecimal():
+    left = iter(words)
+    for word in left:
+        option = _READ_OPTIONS.fullmatch(word)
+        if option is not None and option[1] == "":  # its value is the next word
+            next(left, "")
+        elif option is None and _NAME.fullmatch(word) is None:
             return f"{word} is neither an option that only reads nor a variable with a lower-case name"
     return ""
 

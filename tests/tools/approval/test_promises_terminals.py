@@ -118,6 +118,11 @@ HOSTILE = {
     "a multiplexer": ["TERM tmux", "KEYS C-b :"],
     "another machine": ["TERM ssh host", "LINE ls"],
     "a password": ["TERM sudo ls", "LINE hunter2"],
+    "a variable that an answer sets": ["TERM read -rp 'Go on? ' it; eval \"$it\"", "LINE rm -rf ~"],
+    "a command that an answer names": ["TERM read -rp 'Go on? ' it; $it", "LINE rm -rf ~"],
+    "a file that cp reads from the keys": ["TERM cp /dev/stdin x.sh", "LINE rm -rf ~"],
+    "a question of rm as root": ["TERM sudo rm -i /etc/hosts", "LINE y"],
+    "another setting of git": ["TERM git -c core.pager=vim log", "KEYS :"],
 }  # fmt: skip
 
 
@@ -145,10 +150,18 @@ ORDINARY = {
     "less in another folder": ["TERM cd logs && less app.log", "KEYS q"],
     "a manual": ["TERM man git", "KEYS Space PageDown q"],
     "a log of git": ["TERM git log", "KEYS Space q"],
+    "a log of git in colours": ["TERM git -c color.ui=always log -p", "KEYS Space q"],
+    "a question of a script": ["TERM read -rp 'Go on? ' it; echo \"$it\"", "LINE y"],
+    "questions of rm": ["TERM rm -i a.log b.log", "LINE y", "LINE n"],
+    "a question of cp": ["TERM cp -i a.log b.log", "LINE y"],
+    "a question of mv": ["TERM mv -i a.log b.log", "KEYS n", "KEYS Enter"],
+    "an assignment": ["TERM x=1; cat", "LINE one"],
+    "a file that the shell makes empty": ["TERM > empty.log; cat", "LINE one"],
     "a comparison of git": ["TERM git diff", "KEYS j j q"],
     "hunks": ["TERM git add -p", "LINE y", "KEYS n Enter", "KEYS s Enter", "LINE q"],
     "top": ["TERM top", "KEYS M P Up Down 1 q"],
     "htop": ["TERM htop", "KEYS Down PageDown q"],
+    "htop's menu of columns": ["TERM htop", "KEYS F6", "KEYS Down Escape q"],
     "a menu": ["TERM whiptail --menu Pick 9 9 3 a Apple b Banana", "KEYS Down Tab Enter"],
     "a form": ["TERM dialog --inputbox Name 9 40", "LINE toolcrib"],
     "watch": ["TERM watch ls -la", "KEYS q"],
@@ -167,6 +180,10 @@ def test_ordinary_keys_are_asked_about_only_because_they_are_keys(bench: Bench, 
     for step in steps[1:]:
         if (found := bench.step(step)) != "ran":
             assert found == {"process.keys"}
+            assert bench.last is not None
+            assert bench.last.result.suspension is not None
+            (finding,) = bench.last.result.suspension.parameters["findings"]
+            assert finding["why"].startswith("types into a program; "), "this reason always applies"
             assert bench.allow()
 
 
@@ -188,7 +205,8 @@ def test_a_program_that_runs_what_is_typed_is_asked_about_each_time(bench: Bench
 
 
 @pytest.mark.parametrize(
-    "command", ["less x", "top", "git add -p", "whiptail --yesno x 9 9", "make", "ls", "nano x", "./install.sh"]
+    "command",
+    ["less x", "top", "git add -p", "whiptail --yesno x 9 9", "make", "ls", "nano x", "./install.sh"],
 )
 def test_other_programs_start_as_in_the_foreground(bench: Bench, command: str) -> None:
     assert bench.open(command) == bench.do(command) == "ran"
