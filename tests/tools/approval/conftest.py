@@ -35,6 +35,8 @@ FILES = {
     f"{PROJECT}/waits.sh": b"#!/bin/sh\nnpm test\nsh x.sh\n",
     f"{PROJECT}/shell.sh": b"#!/bin/sh\necho ready\nexec bash\n",
     f"{PROJECT}/app.py": b"import time\ntime.sleep(60)\n",
+    f"{PROJECT}/draws.py": b"import curses\n\ndef main(screen):\n    screen.getch()\n\ncurses.wrapper(main)\n",
+    f"{PROJECT}/stops.py": b"x = 1\nbreakpoint()\nprint(x)\n",
     f"{PROJECT}/starts.py": b"import subprocess\nsubprocess.run(['sh'])\n",
     f"{PROJECT}/evil": b"rm -rf ~\n",
     f"{PROJECT}/package.json": b'{"scripts": {"dev": "vite", "test": "jest"}}\n',

@@ -206,10 +206,19 @@ def test_a_program_that_runs_what_is_typed_is_asked_about_each_time(bench: Bench
 
 @pytest.mark.parametrize(
     "command",
-    ["less x", "top", "git add -p", "whiptail --yesno x 9 9", "make", "ls", "nano x", "./install.sh"],
+    ["less x", "top", "git add -p", "whiptail --yesno x 9 9", "make", "ls", "nano x", "./install.sh", "python3 draws.py"],
 )
 def test_other_programs_start_as_in_the_foreground(bench: Bench, command: str) -> None:
     assert bench.open(command) == bench.do(command) == "ran"
+
+
+def test_a_script_that_was_read_is_not_called_unreadable(bench: Bench) -> None:
+    """A debugger runs what is typed into it, so that its start is asked about."""
+    assert bench.open("python3 stops.py") == {"opaque.file"}
+    assert bench.last is not None
+    assert bench.last.result.suspension is not None
+    (finding,) = bench.last.result.suspension.parameters["findings"]
+    assert finding["why"] == "runs a file that may do more than was found in it"
 
 
 def test_an_answer_for_keys_covers_no_later_ones(bench: Bench) -> None:

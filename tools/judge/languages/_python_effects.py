@@ -29,14 +29,14 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 _HARMLESS = frozenset(
     """abc argparse array ast asyncio atexit base64 binascii bisect calendar cmath codecs collections colorsys concurrent
-    configparser contextlib contextvars copy csv dataclasses datetime decimal difflib email enum errno fcntl fnmatch fractions
-    functools getopt getpass gettext glob graphlib gzip hashlib heapq hmac html http importlib.metadata importlib.resources
-    importlib.util.find_spec inspect io ipaddress itertools json keyword locale logging lzma math mimetypes multiprocessing
-    numbers operator os.path os.getpid os.getppid os.getuid os.getgid os.uname os.stat os.lstat os.access os.cpu_count
-    os.makedirs os.mkdir os.environ os.urandom os.fsencode os.utime os._exit os.close os.read os.fsync os.fstat os.sep
-    os.isatty os.readlink os.wait os.waitpid os.getloadavg os.get_terminal_size os.linesep os.name os.devnull optparse pathlib
-    pickle.dumps pickle.dump platform plistlib pprint pstats queue random re termios secrets select selectors shlex
-    shutil.disk_usage shutil.ignore_patterns shutil.copyfileobj shutil.Error signal socket socketserver sqlite3 ssl stat
+    configparser contextlib contextvars copy csv curses dataclasses datetime decimal difflib email enum errno fcntl fnmatch
+    fractions functools getopt getpass gettext glob graphlib gzip hashlib heapq hmac html http importlib.metadata
+    importlib.resources importlib.util.find_spec inspect io ipaddress itertools json keyword locale logging lzma math
+    mimetypes multiprocessing numbers operator os.path os.getpid os.getppid os.getuid os.getgid os.uname os.stat os.lstat
+    os.access os.cpu_count os.makedirs os.mkdir os.environ os.urandom os.fsencode os.utime os._exit os.close os.read os.fsync
+    os.fstat os.sep os.isatty os.readlink os.wait os.waitpid os.getloadavg os.get_terminal_size os.linesep os.name os.devnull
+    optparse pathlib pickle.dumps pickle.dump platform plistlib pprint pstats queue random re termios secrets select selectors
+    shlex shutil.disk_usage shutil.ignore_patterns shutil.copyfileobj shutil.Error signal socket socketserver sqlite3 ssl stat
     statistics string struct subprocess.CalledProcessError subprocess.TimeoutExpired subprocess.PIPE subprocess.DEVNULL
     subprocess.STDOUT sys sysconfig tempfile textwrap threading time token tokenize tomllib traceback tracemalloc types typing
     unicodedata unittest urllib.parse urllib.error uuid warnings weakref xml zlib zoneinfo""".split()

@@ -126,13 +126,15 @@ def _unread(code: Code) -> bool:
 
 
 def _of_file(code: Code) -> tuple[str, str] | None:
-    """Return a finding for a file that cannot be read. A file with only its folder unknown (``. "$NVM_DIR/nvm.sh"``) is
-    accepted.
+    """Return a finding for a file that cannot be read, or not understood. A file with only its folder unknown
+    (``. "$NVM_DIR/nvm.sh"``) is accepted.
     """
     if code.text.taint & Taint.SECRET:
         return None  # `source .env`: files with secrets are never read
     if HOLE in code.path and code.path.strip("\"'") != HOLE:
         return None
+    if HOLE not in code.text.text:
+        return "opaque.file", "runs a file that may do more than was found in it"
     return "opaque.file", "runs a file that cannot be read"
 
 
