@@ -83,7 +83,9 @@ def ticket_of(
         parameters["prompt_aside"] = str(worded(call.name, call.args, parameters, most=MOST_PLAIN))
     whys = "; ".join(dict.fromkeys(finding.why for finding in findings))
     shown = f"to {sent[0].whom or sent[0].to}" if sent else parameters.get("path", call.name) if command is None else command
-    shown = f"to the input of {written[0]['name']}: {written[0].get('keys') or written[0]['text']}" if written else shown
+    if written:
+        given = written[0].get("keys") or written[0]["text"].removesuffix("\n")
+        shown = f"to the input of {written[0]['name']}: {given}"
     message = f"{call.name}: {visible(str(shown))}\n{visible(whys)}"
     return SuspendTicket(action, message, call, parameters, ANSWER_SCHEMA, binds=binds)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterator, Mapping
 
 from toolcrib.contract.dataclass import replace
@@ -21,6 +22,8 @@ _VARIABLES: Mapping[str, str] = {"LESSSECURE": "1", "HISTFILE": "", "PYTHON_BASI
 """Variables of programs in terminals: pagers start no programs, shells keep no history in the user's file, and Python adds no
 indentation to typed lines.
 """
+_ENDS = 1.0
+"""Seconds that the end of a program may take to be seen."""
 # The first lines of a terminal. It is its own keeper; its status is written by this side.
 _RUN = r"""
 (
@@ -108,10 +111,15 @@ class Terminals:
         return replace(process, runs=runs, writes=runs, reads=runs, exit_code=code, ended_at=terminal.ended_at, parts=printed)
 
     async def settings(self, terminal: SessionTerminal) -> str:
-        """Return what ``stty -a`` prints about a terminal. Raises ExecutionFailed if it can't."""
+        """Return what ``stty -a`` prints about a terminal. Raises ExecutionFailed if it can't, or if the program has ended."""
         try:
             said = await self._helper.run(f"LC_ALL=C stty -a -F {quote(terminal.device)}")
         except HelperRefused as error:
+            give_up = time.monotonic() + _ENDS
+            while terminal.runs and time.monotonic() < give_up:  # noqa: ASYNC110 - its end is seen in another event loop
+                await asyncio.sleep(0.02)
+            if not terminal.runs:
+                raise ExecutionFailed("nothing was typed: the program has ended") from error
             raise ExecutionFailed(f"nothing was typed: stty can't find out whether it asks for a password: {error}") from error
         return said.decode(errors="replace")
 

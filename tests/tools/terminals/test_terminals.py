@@ -421,6 +421,13 @@ def test_nothing_can_be_typed_after_the_end(desk: Desk) -> None:
     assert "there is no background process 'job'" in desk.process("screen", "job")
 
 
+def test_keys_that_come_after_the_end_are_refused_with_the_reason(desk: Desk) -> None:
+    """The program ends while the user is asked."""
+    desk.terminal("read -r x", background=True, name="job")
+    desk.gate.before = lambda: (desk.process("signal", "job", signal="KILL"), desk.process("wait", "job"))
+    assert "nothing was typed: the program has ended" in desk.keys("job", "a", "Enter")
+
+
 def test_what_a_lost_terminal_left_is_ended_by_the_next_toolcrib(desks: Callable[..., Desk]) -> None:
     """003-30: as after a kill of toolcrib, whose terminals are gone with it."""
     session = f"s-{secrets.token_hex(6)}"
