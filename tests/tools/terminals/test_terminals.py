@@ -370,6 +370,19 @@ def test_lines_that_an_interrupt_may_discard_are_unknown_afterwards(desk: Desk, 
     assert (effect.before, effect.interrupted) == (before, True)
 
 
+def test_lines_after_a_user_typed_follow_unknown_ones(desk: Desk) -> None:
+    """003-30: so that each of them is asked about."""
+    desk.terminal("cat", background=True, name="job")
+    desk.process("write", "job", text="one")
+    terminal = desk.scope.processes.terminals.get("job")
+    assert terminal is not None
+    assert terminal.hold("a user")
+    terminal.release("a user")
+    for line in ("two", "three"):
+        desk.process("write", "job", text=line)
+        assert [(one.text, one.before) for one in desk.gate.effects] == [(f"{line}\n", None)]
+
+
 REFUSED = [
     (("C-foo",), "No key is named 'C-foo'"),
     (("Ctrl-C",), "To type it as text: text:Ctrl-C"),
