@@ -22,7 +22,7 @@ async def running_elsewhere(store: Store, principal: str, room: int) -> int:
     Otherwise the processes that have the sessions open report their counts, and a session without an answer counts as 0.
     """
     known = await sessions_with_processes(store, principal, elsewhere=True)
-    recorded = {one: await _recorded(store, one) for one in known}
+    recorded = {one: await _recorded(store, one, lives=lives) for one, lives in known.items()}
     if sum(recorded.values()) < room:
         return sum(recorded.values())
     requests = {one: {"action": "count"} for one, lives in known.items() if lives and recorded[one]}
@@ -31,6 +31,7 @@ async def running_elsewhere(store: Store, principal: str, room: int) -> int:
     return unattended + sum(int(one.get("running", 0)) for one in answers.values() if isinstance(one, Mapping))
 
 
-async def _recorded(store: Store, session_id: str) -> int:
+async def _recorded(store: Store, session_id: str, *, lives: bool) -> int:
     kept = (await store.state.of("session", session_id)).get(PROCESSES.name)
-    return len(not_ended(None if kept is None else kept.value))
+    records = {} if kept is None or kept.value is None else kept.value
+    return sum(lives or not records[name].get("pty") for name in not_ended(records))  # terminals end with their toolcrib

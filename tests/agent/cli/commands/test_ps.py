@@ -17,6 +17,7 @@ import pytest
 
 from agent.api import assemble
 from agent.background.attached import terminal_to_attach
+from agent.background.counting import running_elsewhere
 from agent.background.reaching import Unreached, socket_of
 from agent.background.requests import sessions_with_processes
 from agent.background.viewing import obey
@@ -301,6 +302,7 @@ GONE = "two ended with the toolcrib that had its terminal, and nothing of its sc
 
 
 @pytest.mark.xdist_group("leftovers")
+@pytest.mark.parametrize("mode", ["none", "workspace"], indirect=True)
 def test_a_terminal_of_a_killed_toolcrib_has_ended(run: Any, crib: Crib, forks: Forks, tmp_path: Path) -> None:
     """003-30: the other process is unattended; commands about the terminal name what happened to it."""
     held = HOLD.replace('"background": True,', '"background": True, "pty": name == "two",')
@@ -313,6 +315,7 @@ def test_a_terminal_of_a_killed_toolcrib_has_ended(run: Any, crib: Crib, forks: 
     known = listed(run)
     assert {name: one["state"] for name, one in known.items()} == {"one": "unattended", "two": "ended"}
     assert list(known["two"])[:4] == ["session", "title", "name", "state"]
+    assert asyncio.run(running_elsewhere(crib.store, "", 20)) == 1
     said = run("ps", "log", "two")
     assert (said.code, said.err.strip()) == (1, f"toolcrib: {GONE}")
     with pytest.raises(Unreached, match=GONE):
