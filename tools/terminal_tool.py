@@ -45,9 +45,8 @@ TIMED_OUT = 124
 
 SCHEMA: Mapping[str, Any] = {
     "description": (
-        "Run a bash command. Variables, functions and folder of the shell carry over from call to call, but not from pty or "
-        "background. Without pty there is no terminal and no input: use non-interactive flags. For servers, watchers and long "
-        "builds: background."
+        "Run a bash command. The shell's variables, functions and folder carry over, but not from pty or background. "
+        "Without pty there is no input: use non-interactive flags. For servers and long builds: background."
     ),
     "parameters": {
         "type": "object",
