@@ -4,7 +4,8 @@
 
 Each stream mixes text, control characters, sequences that programs send, damaged ones and random bytes. The screen must take it
 without an error, in little processor time, and show the same however it was cut; neither its text nor its painted rows may have a
-control character. Prints counts, and each stream that breaks a rule; the exit status is 1 if there was one.
+control character, and marks of highlighted text come in pairs. Prints counts, and each stream that breaks a rule; the exit
+status is 1 if there was one.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ STRINGS = (
 ESCAPES = ("7", "8", "D", "E", "H", "M", "c", "=", ">", "(0", "(B", ")0", "#8", "Z", "%G", "N", "\\", "(", "#", "\x1b")
 MODES = (1, 3, 4, 5, 6, 7, 12, 20, 25, 47, 66, 1000, 1002, 1004, 1006, 1047, 1048, 1049, 2004, 2026, 9999)
 CAN_BE_PAINTED = re.compile(r"(?:[^\x00-\x1f\x7f-\x9f]|\x1b\[[\d;]*m)*")
+MARKS = "\ue000", "\ue001"
 SECONDS = 2
 """Processor time that a stream may take: a thousand times as long as most take."""
 
@@ -122,6 +124,11 @@ def broken(seed: int) -> Iterator[str]:
         re.search(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e]", text) for text in shown
     ):
         yield "a control character is shown"
+    marked = screen.text(around=MARKS)
+    if re.sub(r"[^\ue000\ue001]", "", marked) != "\ue000\ue001" * marked.count(MARKS[0]):
+        yield "marks of highlighted text are not in pairs"
+    if screen.text() != re.sub(r"[\ue000\ue001]", "", marked):
+        yield "marks of highlighted text change the text"
     columns, rows = chance.choice([1, 2, 40, 132]), chance.choice([1, 3, 50])
     screen.resize(columns, rows)
     screen.feed(data)
