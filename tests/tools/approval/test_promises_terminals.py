@@ -151,7 +151,6 @@ ORDINARY = {
     "a manual": ["TERM man git", "KEYS Space PageDown q"],
     "a log of git": ["TERM git log", "KEYS Space q"],
     "a log of git in colours": ["TERM git -c color.ui=always log -p", "KEYS Space q"],
-    "a question of a script": ["TERM read -rp 'Go on? ' it; echo \"$it\"", "LINE y"],
     "questions of rm": ["TERM rm -i a.log b.log", "LINE y", "LINE n"],
     "a question of cp": ["TERM cp -i a.log b.log", "LINE y"],
     "a question of mv": ["TERM mv -i a.log b.log", "KEYS n", "KEYS Enter"],
