@@ -18,6 +18,7 @@ from typing import Any
 
 from agent.background.attached import LocalAttached, terminal_to_attach
 from agent.config import state_dir
+from agent.first_ended import first_ended
 from agent.policy.local_peer import LocalPeer
 from agent.store._signals import dead_sockets, is_private, reachable
 from toolcrib.contract.errors import ToolcribError
@@ -68,13 +69,9 @@ async def _serve(scope: CallScope, name: str, listening: socket.socket, path: Pa
     reader, writer = await asyncio.open_unix_connection(sock=link, limit=LONGEST)
     with contextlib.closing(writer):
         attached = LocalAttached(scope, name)
-        tasks = [asyncio.create_task(work) for work in (_show(attached, writer), _type(attached, reader))]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await first_ended(_show(attached, writer), _type(attached, reader))
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             await attached.close()
 
 

@@ -13,6 +13,7 @@ from agent.background.attached import ANOTHER, NO_ONE, YOU
 from agent.cli.escape import one_line
 from agent.cli.screen import tty
 from agent.cli.screen.cells import shortened, width
+from agent.first_ended import first_ended
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.terminal import TerminalSize
@@ -129,36 +130,18 @@ async def attend(attached: Attached, name: str, theme: Theme, is_over: asyncio.E
 async def _attended(attached: Attached, screen: AttachedScreen, is_over: asyncio.Event) -> str:
     with _raw_mode() as keys:
         works = (_show(attached, screen), _type(attached, screen, keys), is_over.wait(), _fit(attached, screen))
-        tasks = [asyncio.ensure_future(work) for work in works]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            was_typing = screen.is_typing
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        if tasks[0] in done and was_typing:
-            await _left(screen, attached.end, keys, is_over)
-    for task in done:
-        task.result()  # raises the error of a fault
-    return attached.end if tasks[0] in done else f"continues{'; you gave it back' * was_typing}"
+        has_ended, *_ = await first_ended(*works)
+        was_typing = screen.is_typing
+        if has_ended and was_typing:
+            screen.say(f"{attached.end} · Ctrl-] returns")
+            await first_ended(_drop(keys), is_over.wait())
+    return attached.end if has_ended else f"continues{'; you gave it back' * was_typing}"
 
 
-async def _left(screen: AttachedScreen, end: str, keys: asyncio.Queue[bytes], is_over: asyncio.Event) -> None:
+async def _drop(keys: asyncio.Queue[bytes]) -> None:
     """Drop what the user types for a program that has ended, until Ctrl-]: it may be a password, and would reach the chat."""
-    screen.say(f"{end} · Ctrl-] returns")
-
-    async def until_left() -> None:
-        while (data := await keys.get()) and _LEAVES not in data:
-            pass
-
-    tasks = [asyncio.ensure_future(until_left()), asyncio.ensure_future(is_over.wait())]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    while (data := await keys.get()) and _LEAVES not in data:
+        pass
 
 
 async def _show(attached: Attached, screen: AttachedScreen) -> None:

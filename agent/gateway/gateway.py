@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation.hosting import knock
 from agent.cron.runner import CronRunner
+from agent.first_ended import first_ended
 from agent.gateway.keeping import LineKeeper
 from agent.gateway.logs import about
 from agent.gateway.platform_runner import AccountTaken, ChatLine
@@ -81,7 +82,7 @@ class Gateway:
     async def __aenter__(self) -> Gateway:
         """Start every platform that can start; ``lines`` has the problems of the others. Returns early if ``end`` is called."""
         try:
-            await _unless(self._ending, self._start())
+            await first_ended(self._start(), self._ending.wait())
         except BaseException:
             await self._stop()
             raise
@@ -124,7 +125,7 @@ class Gateway:
         forget = self._crib.store.signals.listen(lambda topic: knock(loop, self._heard, topic))
         try:
             await self._ending.wait()
-            await _unless(self._now, self._drain())
+            await first_ended(self._drain(), self._now.wait())
         finally:
             forget()
 
@@ -271,17 +272,3 @@ class Gateway:
             )
             lines.append(f"{one.name}: {state}")
         return "\n".join(lines)
-
-
-async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work``, and cancel it if ``event`` is set first. Raises what ``work`` raises."""
-    doing, coming = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
-    try:
-        await asyncio.wait({doing, coming}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        coming.cancel()
-        if not doing.done():
-            doing.cancel()
-        await asyncio.gather(doing, coming, return_exceptions=True)
-    if not doing.cancelled():
-        doing.result()

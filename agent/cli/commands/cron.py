@@ -202,6 +202,7 @@ async def _serve(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.logs import logging_of_gateway
     from agent.cli.signals import serving
     from agent.cron.runner import CronRunner
+    from agent.first_ended import first_ended
 
     choice = _required_model(crib, args, "cron serve")
     ending, now, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
@@ -217,12 +218,7 @@ async def _serve(crib: Crib, args: argparse.Namespace) -> int:
         _say(f"running {jobs} job{'' if jobs == 1 else 's'} until Ctrl-C")
         try:
             await ending.wait()
-            draining = asyncio.ensure_future(runner.drain(crib.config.gateway.drain_seconds))
-            stopping = asyncio.ensure_future(now.wait())
-            await asyncio.wait({draining, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            draining.cancel()
-            stopping.cancel()
-            await asyncio.gather(draining, stopping, return_exceptions=True)
+            await first_ended(runner.drain(crib.config.gateway.drain_seconds), now.wait())
         finally:
             await runner.stop()
     return OK
