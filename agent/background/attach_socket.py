@@ -16,7 +16,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from agent.background.attached import LocalAttached, terminal_to_attach
+from agent.background.attached import LocalAttached
 from agent.config import state_dir
 from agent.first_ended import first_ended
 from agent.policy.local_peer import LocalPeer
@@ -36,26 +36,28 @@ LONGEST = 1 << 25
 
 def offer(scope: CallScope, name: str) -> str:
     """Wait in the background for one user who attaches to a terminal. Return the path of the socket. Raises ToolcribError."""
-    terminal_to_attach(scope, name)
-    folder = state_dir() / _FOLDER
-    path, listening = folder / secrets.token_hex(8), socket.socket(socket.AF_UNIX)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not is_private(folder):
-            raise ToolcribError(f"{folder} must be private to this account: remove it")
-        for dead in dead_sockets(folder):
-            dead.unlink(missing_ok=True)
-        with reachable(folder) as near:
-            listening.bind(os.fsencode(near / path.name))
-        listening.listen()
-    except OSError as error:
-        raise ToolcribError(f"no socket can be made in {folder}: {error.strerror}") from error
-    listening.setblocking(False)
-    run_beside(_serve(scope, name, listening, path))
+    attached, folder = LocalAttached(scope, name), state_dir() / _FOLDER
+    path = folder / secrets.token_hex(8)
+    with contextlib.ExitStack() as opened:
+        listening = opened.enter_context(socket.socket(socket.AF_UNIX))
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not is_private(folder):
+                raise ToolcribError(f"{folder} must be private to this account: remove it")
+            for dead in dead_sockets(folder):
+                dead.unlink(missing_ok=True)
+            with reachable(folder) as near:
+                listening.bind(os.fsencode(near / path.name))
+            listening.listen()
+        except OSError as error:
+            raise ToolcribError(f"no socket can be made in {folder}: {error.strerror}") from error
+        listening.setblocking(False)
+        run_beside(_serve(attached, listening, path))
+        opened.pop_all()
     return str(path)
 
 
-async def _serve(scope: CallScope, name: str, listening: socket.socket, path: Path) -> None:
+async def _serve(attached: LocalAttached, listening: socket.socket, path: Path) -> None:
     try:
         async with asyncio.timeout(_WAITS):
             while not is_users(link := (await asyncio.get_running_loop().sock_accept(listening))[0]):
@@ -68,7 +70,6 @@ async def _serve(scope: CallScope, name: str, listening: socket.socket, path: Pa
         _remove(path)
     reader, writer = await asyncio.open_unix_connection(sock=link, limit=LONGEST)
     with contextlib.closing(writer):
-        attached = LocalAttached(scope, name)
         try:
             await first_ended(_show(attached, writer), _type(attached, reader))
         finally:
@@ -98,13 +99,8 @@ def _packed(**message: Any) -> bytes:
 
 
 async def _show(attached: LocalAttached, writer: asyncio.StreamWriter) -> None:
-    """Send each view, with only the changed rows."""
-    before: tuple[str, ...] = ()
     while (view := await attached.next()) is not None:
-        rows, facts = view[0], view[1:]
-        changed = {at: row for at, row in enumerate(rows) if at >= len(before) or before[at] != row}
-        before = rows
-        send(writer, changed=changed, count=len(rows), facts=facts)
+        send(writer, view=view)
         await writer.drain()
     send(writer, end=attached.end)
     await writer.drain()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 
 from agent.background.typed import TypedInput
 from toolcrib.contract.errors import ToolcribError
@@ -22,7 +23,8 @@ NO_ONE, YOU, ANOTHER = "no one", "you", "another"
 
 def terminal_to_attach(scope: CallScope, name: str) -> SessionTerminal:
     """Return a terminal. Raises ToolcribError for another process."""
-    terminal = scope.processes.terminals.get(name)
+    table = scope.opened_processes  # ``scope.processes`` would open the environment
+    terminal = None if table is None else table.terminals.get(name)
     if terminal is None:
         record = recorded(scope.state, name)
         if not record:
@@ -40,24 +42,32 @@ class LocalAttached:
         self._typed = TypedInput(scope, name, self._terminal)
         self._size: TerminalSize | None = None
         """The model's size of the terminal while this user has it."""
-        self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self._changed.set()
         self._seen_at = 0.0
-        self._ignore = self._terminal.listen(self._heard)
-
-    def _heard(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop was closed
-            self._loop.call_soon_threadsafe(self._changed.set)
+        self._is_over = False
+        """True once the last view was returned."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ignore: Callable[[], None] = lambda: None
 
     async def next(self) -> TerminalView | None:
         """Return the view when it has changed, or None at the end."""
-        await self._changed.wait()
+        if self._is_over:
+            return None
+        if self._loop is None:
+            self._loop, self._ignore = asyncio.get_running_loop(), self._terminal.listen(self._heard)
+        else:
+            await self._changed.wait()
         await asyncio.sleep(self._seen_at + _BETWEEN - time.monotonic())
         self._seen_at = time.monotonic()
         self._changed.clear()
+        self._is_over = not self._terminal.runs  # before the view, which then has all that the program printed
         typist = YOU if self._size is not None else ANOTHER if self._terminal.is_held else NO_ONE
-        return self._terminal.view()._replace(typist=typist) if self._terminal.runs else None
+        return self._terminal.view()._replace(typist=typist)
+
+    def _heard(self) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._changed.set)
 
     @property
     def end(self) -> str:

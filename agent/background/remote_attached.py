@@ -17,6 +17,8 @@ from toolcrib.contract.terminal import TerminalSize
 from tools.screen.terminal import ScreenCursor
 from tools.terminals.terminal import TerminalView
 
+_CLOSES = 2.0
+"""Seconds that the other process may take to read the last keys."""
 _GONE = "is out of reach: the toolcrib that had its session open has ended"
 
 
@@ -25,7 +27,6 @@ class RemoteAttached:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._rows: tuple[str, ...] = ()
         self.end = _GONE
         """Why it ended."""
 
@@ -36,10 +37,8 @@ class RemoteAttached:
             if "end" in message:
                 self.end = message["end"]
                 return None
-            changed, before = message["changed"], self._rows
-            self._rows = tuple(changed[str(at)] if str(at) in changed else before[at] for at in range(message["count"]))
-            columns, cursor, *facts = message["facts"]
-            return TerminalView(self._rows, columns, ScreenCursor(*cursor), *facts)
+            rows, columns, cursor, *modes = message["view"]
+            return TerminalView(tuple(rows), columns, ScreenCursor(*cursor), *modes)
         return None
 
     async def type(self, data: bytes, window: TerminalSize) -> None:
@@ -53,8 +52,10 @@ class RemoteAttached:
     async def close(self) -> None:
         """See LocalAttached."""
         self._writer.close()
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+        with contextlib.suppress(OSError):  # also TimeoutError: the other process does not read what was typed
+            async with asyncio.timeout(_CLOSES):
+                await self._writer.wait_closed()
+        self._writer.transport.abort()
 
 
 async def attach(path: str) -> RemoteAttached:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.errors import StoreFailed, ToolcribError
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.state import StateKey, StateUpdate
 from toolcrib.contract.types import Json
@@ -46,7 +46,6 @@ class TypedInput:
         self._line = b""
         self._is_hidden = False
         self._examined = 0.0
-        self._lines: list[Mapping[str, Json]] = []
         self._asking: asyncio.Task[bool] | None = None
 
     async def type(self, data: bytes) -> None:
@@ -60,15 +59,15 @@ class TypedInput:
             self._line += text
             if text:
                 await self._terminal.type_bytes(text)
-            if ends:
-                self._is_hidden = self._is_hidden or not await self._is_shown()
-            self._line += end
-            await self._terminal.type_bytes(end)
             if ends or len(self._line) > _LONGEST:
-                await self.keep()
+                await self.keep(end)
 
-    async def keep(self) -> None:
-        """Record the line, also if it is unfinished."""
+    async def keep(self, end: bytes = b"") -> None:
+        """Type ``end``, which ends the line, and record the line. Without an end, record an unfinished line."""
+        self._is_hidden = self._is_hidden or not await self._is_shown()
+        self._line += end
+        if end:
+            await self._terminal.type_bytes(end)
         if not self._line:
             return
         text = visible(_edited(self._line.rstrip(b"\r\n")), _LONGEST)
@@ -85,9 +84,13 @@ class TypedInput:
         if self._asking is not None and not self._asking.done():
             return True
         self._asking = asyncio.ensure_future(asks_password(self._scope.processes.terminals, self._terminal))
-        done, _ = await asyncio.wait([self._asking], timeout=_PATIENCE)  # not cancelled: that would end the table's helper
-        self._examined = time.monotonic()
-        return not done or self._asking.exception() is not None or self._asking.result()
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await asyncio.shield(self._asking)  # if it were cancelled, the table's helper would end
+        except (TimeoutError, ToolcribError):
+            return True
+        finally:
+            self._examined = time.monotonic()
 
     async def _is_shown(self) -> bool:
         """Return whether the text of the line is on the screen, before the cursor. Waits a moment for it."""

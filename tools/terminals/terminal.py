@@ -59,7 +59,6 @@ class TerminalView(NamedTuple):
     rows: tuple[str, ...]
     columns: int
     cursor: ScreenCursor
-    title: str
     application_cursor: bool
     paste: bool
     typist: str = ""
@@ -279,9 +278,7 @@ class SessionTerminal:
         with self._lock:
             screen = self._screen
             rows, modes = tuple(screen.rows_as_sgr()), screen.modes
-            return TerminalView(
-                rows, screen.size[0], screen.cursor, screen.title, modes.application_cursor, modes.bracketed_paste
-            )
+            return TerminalView(rows, screen.size[0], screen.cursor, modes.application_cursor, modes.bracketed_paste)
 
     def listen(self, heard: Callable[[], None]) -> Callable[[], None]:
         """Call ``heard``, from any thread, when the screen or the user at it may have changed, and at the end. Return a function

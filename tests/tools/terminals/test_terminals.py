@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +63,21 @@ def test_it_has_the_state_of_the_shell(desk: Desk) -> None:
     assert desk.terminal("hello; there; echo *; pwd")["screen"].split("\n")[:3] == ["hello 5", "an alias", "*"]
     assert desk.terminal("pwd")["screen"].startswith(str(desk.scope.processes.environment.cwd))
     assert "bash: " in desk.terminal("if")["screen"]
+
+
+def test_a_forked_process_has_terminals_of_its_own(desk: Desk, desks: Callable[..., Desk]) -> None:
+    """It has none of its parent's threads."""
+    desk.terminal("exec cat", background=True, name="parent")
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        try:
+            os._exit(desks().terminal("echo from the child")["screen"] != "from the child\n‸")
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    desk.keys("parent", "on", "Enter")
+    desk.sees("parent", "^on")
 
 
 @pytest.mark.parametrize(
