@@ -112,7 +112,11 @@ async def _recover_left(crib: Crib) -> None:
         return
     for session_id in left:
         if (info := await crib.store.sessions.get(session_id)) is not None:
-            await _recover(crib, info)
+            try:
+                await _recover(crib, info)
+            except ToolcribError as error:  # such as a project that was deleted
+                what = f"changes of session {session_id[:12]} since it was killed could not be recorded"
+                print(f"toolcrib: {what}: {error}", file=sys.stderr)
 
 
 async def _info(crib: Crib, prefix: str) -> SessionInfo:

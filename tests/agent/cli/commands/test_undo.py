@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +88,24 @@ def test_what_a_program_changed_after_a_kill_is_listed_and_undone(run: Any, fork
     assert (step["session"], [Path(file["path"]).name for file in step["files"]]) == (session, ["data", "go", "seen"])
     assert run("undo", "--session", session, "--call", step["call"], "--yes").code == 0
     assert (tmp_path / "data").read_text() == "not committed"
+
+
+def test_a_killed_session_whose_project_is_gone_does_not_hide_the_list(
+    run: Any, write: Any, forks: Forks, tmp_path: Path
+) -> None:
+    config_path().parent.mkdir(parents=True, exist_ok=True)
+    config_path().write_text("snapshots: {enabled: true}\nsandbox: {mode: none}\n")
+    (other := tmp_path / "other").mkdir()
+    (other / "data").touch()
+    (other / "go").touch()
+    session = forks.run(str(other), code=_KILLED, cwd=other, env=dict(os.environ)).stdout.strip()
+    while not (other / "seen").exists():
+        time.sleep(0.01)
+    shutil.rmtree(other)
+    write("a", "1")
+    listed = run("undo", "--list")
+    assert (listed.code, listed.out.splitlines()[-1].split()[-2:]) == (0, ["A", "a"])
+    assert f"changes of session {session[:12]} since it was killed could not be recorded: {other} is not a folder" in listed.err
 
 
 def test_what_changed_since_is_told_and_fails(run: Any, write: Any, tmp_path: Path) -> None:
