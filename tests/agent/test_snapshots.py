@@ -587,6 +587,34 @@ def test_what_a_call_changed_is_undone_though_its_record_could_not_be_written(
         person.plan()
 
 
+@pytest.mark.parametrize("by", ["the next call", "an undo"])
+def test_a_change_between_two_calls_is_recorded_later_if_it_can_not_be_recorded_at_once(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    person = opened()
+    assert person.call("terminal", command="sleep 600", background=True).is_success
+    (person.folder / "between").write_text("not by a call")
+    undo, environment = person.crib.undo(person.session.id), person.session.scope.environment
+
+    async def fail(*_: Any) -> None:
+        raise StoreFailed("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(person.crib.store.changes), "begin", fail)
+        if by == "an undo":
+            with pytest.raises(StoreFailed):
+                run_async(undo.recover(environment))
+        else:
+            assert person.call("terminal", command="touch by_the_call").failure is not None
+    (person.folder / "after").write_text("not by a call either")
+    if by == "an undo":
+        run_async(undo.recover(environment))
+    else:
+        _run(person, "touch by_the_call")
+    (step,) = [step for step in person.steps if step.tool.startswith("background")]
+    assert [Path(change.path).name for change in step.changes] == ["after", "between"]
+
+
 @pytest.mark.skipif(HELD.mode != "workspace", reason=f"no sandbox can be made here: {HELD.why_not_more}")
 @pytest.mark.parametrize("rebuildable", ["allow", "ask"])
 def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(

@@ -70,21 +70,13 @@ class CallRecorder:
 
         Raises SnapshotRefused, SnapshotFailed and StoreFailed; after any of them the call must not run.
         """
-        key, is_first = (self._session_id, call_id), self._last is None or bool(self._begun)
-        known = [] if is_first else await self._project.snapshots(self._session_id)
-        self._running[key] += 1
+        last = None if self._last is None or self._begun else await self._last_recorded()
+        self._running[self._session_id, call_id] += 1
         try:
-            taken = await self._project.take(_BEFORE, turn=turn, call_id=call_id, session_id=self._session_id)
-            try:
-                if known:
-                    await self._record_between(known[-1], taken)
-            except BaseException:
-                self._project.void(taken)
-                raise
+            taken = await self._take(_BEFORE, last, turn=turn, call_id=call_id)
         except BaseException:
             self._has_ended(call_id)
             raise
-        self._last = taken
         self._begun.add(taken.id)
         self._writers.begin(taken.id, command)
         return taken
@@ -141,21 +133,39 @@ class CallRecorder:
         """
         if any(session_id == self._session_id for session_id, _ in list(self._running)):
             return
-        if known := await self._project.snapshots(self._session_id):
-            self._last = await self._project.take(_BETWEEN, session_id=self._session_id)
-            await self._record_between(known[-1], self._last, names)
+        if (last := await self._last_recorded()) is not None:
+            await self._take(_BETWEEN, last, names)
 
-    async def _record_between(self, before: ProjectSnapshot, after: ProjectSnapshot, names: Sequence[str] = ()) -> None:
-        tool = f"{BACKGROUND}: {'; '.join(names)}" if names else BACKGROUND
-        number = f"{BACKGROUND}-{before.id}-{after.id}"
-        await self._record(before, after, ChangeStep(self._session_id, 0, number, tool, time.time(), ()))
+    async def _last_recorded(self) -> ProjectSnapshot | None:
+        """Return the session's last snapshot that has not been voided, None if there is none."""
+        return next((one for one in reversed(await self._project.snapshots(self._session_id)) if one.label), None)
+
+    async def _take(
+        self, label: str, last: ProjectSnapshot | None, names: Sequence[str] = (), *, turn: int = 0, call_id: str = ""
+    ) -> ProjectSnapshot:
+        """Take a snapshot, and record what changed since ``last``. See ``between`` for ``names``."""
+        taken = await self._project.take(label, turn=turn, call_id=call_id, session_id=self._session_id)
+        try:
+            if last is not None:
+                number = f"{BACKGROUND}-{last.id}-{taken.id}"
+                await self._record(last, taken, ChangeStep(self._session_id, 0, number, BACKGROUND, time.time(), ()), (), names)
+        except BaseException:
+            await self._project.void(taken)
+            raise
+        self._last = taken
+        return taken
 
     async def _record(
-        self, before: ProjectSnapshot, after: ProjectSnapshot, step: ChangeStep, known: Collection[str] = ()
+        self,
+        before: ProjectSnapshot,
+        after: ProjectSnapshot,
+        step: ChangeStep,
+        known: Collection[str] = (),
+        names: Sequence[str] = (),
     ) -> None:
         found = [self._change(one) for one in await self._project.changed(before, after) if _is_listed(one)]
         changes = tuple(one for one in found if one.path not in known)
-        if changes and step.tool == BACKGROUND and (names := self.at_work()):
+        if changes and step.tool == BACKGROUND and (names := names or self.at_work()):
             step = replace(step, tool=f"{BACKGROUND}: {'; '.join(names)}")
         if changes:
             await self._journal.begin(replace(step, changes=changes))

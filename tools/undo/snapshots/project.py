@@ -162,12 +162,12 @@ class Project:
         except asyncio.CancelledError:
             given_up.set()  # before the next line: ``work`` checks in the other order
             if taken:
-                self.void(taken[0])
+                threading.Thread(target=self._void, args=(taken[0],), name="toolcrib-snapshot", daemon=True).start()
             raise
 
-    def void(self, taken: ProjectSnapshot) -> None:
-        """Record, in the background, that the call of a snapshot does not run."""
-        threading.Thread(target=self._void, args=(taken,), name="toolcrib-snapshot", daemon=True).start()
+    async def void(self, taken: ProjectSnapshot) -> None:
+        """Record that a snapshot does not count: its call does not run, or the changes before it were not recorded."""
+        await in_daemon_thread(self._void, taken)
 
     async def snapshots(self, session_id: str) -> list[ProjectSnapshot]:
         """Return the kept snapshots of a session, oldest first. Raises SnapshotFailed."""
