@@ -15,6 +15,7 @@ _PSQL = [
 _SQLITE = [
     *(".sh rm -rf ~", ".sy rm -rf ~", ".import ~/.ssh/id_rsa t", ".import --csv ~/.ssh/id_rsa t", ".out ~/.bashrc"),
     *(".open ~/.bashrc", ".clone ~/.bashrc", ".trace ~/.bashrc", ".ar -x -f a.tar -C ~", ".excel"),
+    *(".load ./evil", ".lo ./evil", ".l ./evil", ".once -x", ".on --e", ".output -w"),
     *("attach '/home/dev/.bashrc' as x;", "attach '/home/' || 'dev' as x;", "vacuum into '/home/dev/.bashrc';"),
     *("select edit('x', 'rm -rf ~');", "select edit('x');", "select writefile('/home/dev/' || '.bashrc', 'x');"),
 ]
@@ -64,6 +65,8 @@ ORDINARY = {
             "attach ':memory:' as m;",
             "vacuum;",
             ".once out.txt",
+            ".once --bom out.txt",
+            ".log out.txt",
             ".quit",
         ),
     ],

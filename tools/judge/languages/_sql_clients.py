@@ -13,9 +13,8 @@ Include = Callable[[str], None]
 
 _COMMAND = Regex(r"\\(\\|[!.]|[a-z_]+)\+?[ \t]*", re.IGNORECASE)
 _DOT = Regex(r"\.([a-z]+)\b[ \t]*(.*)", re.IGNORECASE)
-_DOTS = (
-    "shell system output once import read restore open save backup clone trace log cd excel load archive"
-).split()  # sqlite3 takes any beginning of these names
+_DOTS = "shell system output once import read restore open save backup clone trace load log cd excel archive".split()
+"""Commands of sqlite3, which takes any beginning of a name: of several, the first of these runs, or does most."""
 _SHELL = frozenset("shell system ! pager p setenv".split())
 _WHOLE = frozenset("! system copy pager p source .".split())
 """Commands whose argument is the rest of the line."""
@@ -24,6 +23,8 @@ _WRITES = frozenset("output once save backup clone trace log o out g gx w write 
 _READS = frozenset("import restore lo_import".split())
 _UNKNOWN = frozenset("e edit ef ev gexec archive excel".split())
 """Commands that run an editor, another program, or the results of a query."""
+_SHOWS = Regex(r"(?:^|\s)--?[exw](?:\s|$)")
+"""Options of ``.once`` and ``.output`` that open the output in a program."""
 _NO_FILE = frozenset(("stdout", "off", "stderr", "stdin", "pstdin", "pstdout", "program", "on"))
 _PIPED = Regex(r"(?:^|\s)(?:\"\s*\|([^\"]*)\"|'\s*\|([^']*)'|\|(.*))", re.DOTALL)
 """A command in place of a file: ``.import "|ls" t``, ``.once |sh``."""
@@ -66,7 +67,11 @@ def _one(tell: Tell, name: str, rest: str, taint: Taint, include: Include) -> No
     if name in _SHELL:
         if rest:
             tell.shell(Value(" ".join(words[1:]) if name == "setenv" else rest, taint))
-    elif name in _UNKNOWN or (name in _WRITES | _READS | _INCLUDES and name != "import" and _VARIABLE.search(rest)):
+    elif (
+        name in _UNKNOWN
+        or (name in ("once", "output") and _SHOWS.search(rest))
+        or (name in _WRITES | _READS | _INCLUDES and name != "import" and _VARIABLE.search(rest))
+    ):
         unknown(tell)
     elif (piped := _PIPED.search(rest)) is not None and name != "copy":
         tell.shell(Value((piped[1] or piped[2] or piped[3]).strip(), taint))
