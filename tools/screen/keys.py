@@ -1,4 +1,4 @@
-"""The bytes that a terminal sends for a named key, and for pasted text."""
+"""The bytes that a terminal sends for a named key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ _ALIASES: Mapping[str, str] = {
 KEYS = (*_PLAIN, *_LETTERS, *_NUMBERS)
 """Names of keys; before them C-, M- and S- stand for Ctrl, Alt and Shift. A single character is its own name."""
 _MODIFIED = Regex(r"((?:[CMS]-)*)(.+)", 16)  # with DOTALL
-_PASTE_ENDS = Regex(r"(?:\x1b\[|\x9b)201~")
 
 
 class UnknownKeyError(ValueError):
@@ -67,15 +66,3 @@ def _control(name: str, base: str) -> str:
     if not "@" <= code <= "_":
         raise UnknownKeyError(f"A terminal has no bytes for {name!r}: Ctrl combines with a letter, Space, or one of @[\\]^_/?.")
     return chr(ord(code) & 0x1F)
-
-
-def paste_bytes(text: str, *, bracketed: bool) -> bytes:
-    """Return the bytes of pasted text, between marks if the program asked for them.
-
-    A mark of the end inside the text is removed, so that what follows it does not count as typed. Line breaks become the
-    Enter key's byte.
-    """
-    while (rest := _PASTE_ENDS.sub("", text)) != text:
-        text = rest
-    sent = text.replace("\r\n", "\r").replace("\n", "\r").encode("utf-8", "replace")
-    return b"\x1b[200~" + sent + b"\x1b[201~" if bracketed else sent

@@ -55,15 +55,10 @@ class ScreenCursor(NamedTuple):
 
 @dataclass(frozen=True)
 class ScreenModes:
-    """Modes that decide what a program expects as input."""
+    """Modes that change what keys and pasted text send."""
 
     application_cursor: bool
-    application_keypad: bool
     bracketed_paste: bool
-    mouse: bool
-    focus: bool
-    synchronized: bool
-    """The program is changing the screen, and has not finished."""
 
 
 class ScreenMark(NamedTuple):
@@ -165,7 +160,7 @@ class TerminalScreen:
     def modes(self) -> ScreenModes:
         """Modes that concern input."""
         on = self._grid.modes
-        return ScreenModes(1 in on, 66 in on, 2004 in on, bool(on & {9, 1000, 1001, 1002, 1003}), 1004 in on, 2026 in on)
+        return ScreenModes(1 in on, 2004 in on)
 
     def text(self, mark: str = CURSOR_MARK, around: tuple[str, str] = ("", "")) -> str:
         """Return the screen as text, with ``mark`` before the cell of a visible cursor; without empty rows at its end.

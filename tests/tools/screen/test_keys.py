@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.screen.keys import KEYS, UnknownKeyError, key_bytes, paste_bytes
+from tools.screen.keys import KEYS, UnknownKeyError, key_bytes
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,3 @@ def test_a_name_without_bytes_is_refused(name: str) -> None:
 
 def test_each_listed_key_has_its_own_bytes() -> None:
     assert len({key_bytes(name) for name in KEYS}) == len(KEYS)
-
-
-def test_pasted_text_is_marked_only_if_the_program_asked_for_it() -> None:
-    assert paste_bytes("a\nb\r\nc", bracketed=True) == b"\x1b[200~a\rb\rc\x1b[201~"
-    assert paste_bytes("a\n", bracketed=False) == b"a\r"
-
-
-@pytest.mark.parametrize("text", ["a\x1b[201~rm\n", "a\x1b[20\x1b[201~1~rm\n", "a\x9b201~rm\n", "a\x1b[2\x9b201~01~rm\n"])
-def test_pasted_text_can_t_end_the_paste(text: str) -> None:
-    assert paste_bytes(text, bracketed=True) == b"\x1b[200~arm\r\x1b[201~"

@@ -118,10 +118,10 @@ def test_the_text_marks_a_visible_cursor() -> None:
 
 
 def test_modes_of_input_are_reported() -> None:
-    screen = shown("\x1b[?1h\x1b=\x1b[?2004;1002;1006h\x1b[?1004h\x1b[?2026h")
-    assert screen.modes == ScreenModes(True, True, True, True, True, True)
-    screen.feed(b"\x1b[?1l\x1b>\x1b[?2004;1002;1006l\x1b[?1004l\x1b[?2026l\x1b[?25l")
-    assert screen.modes == ScreenModes(False, False, False, False, False, False)
+    screen = shown("\x1b[?1h\x1b=\x1b[?2004;1002;1006h")
+    assert screen.modes == ScreenModes(True, True)
+    screen.feed(b"\x1b[?1l\x1b>\x1b[?2004;1002;1006l\x1b[?25l")
+    assert screen.modes == ScreenModes(False, False)
     assert not screen.cursor.visible
 
 

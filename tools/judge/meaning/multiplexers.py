@@ -210,7 +210,6 @@ def _operands(argv: Values) -> list[Value]:
 
 # -- screen ------------------------------------------------------------------------------------------------------------
 
-_SCREEN_VALUED = names("-S -t -c -s -T -e -p -h -r -d -x -R -D")
 _SCREEN_SHOWS = frozenset({"windows", "number", "info", "title", "version", "time", "lastmsg"})
 _RETURN = Regex(r"\\n|\\r|\\01[25]|\^M|\^J")
 
