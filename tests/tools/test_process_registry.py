@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,65 +13,27 @@ import pytest
 
 import tools.process_registry as process_registry
 import tools.terminal_tool as terminal_tool
-from toolcrib import RunIdentity, RunsCommand, ToolCall, UsesProcess, WritesInput, hookimpl, registry
-from tools.dispatch.hooks import new_manager
-from tools.dispatch.pipeline import Dispatcher
+from tests.tools.conftest import AllowingGate, Desk
+from toolcrib import RunsCommand, UsesProcess, WritesInput, registry
 from tools.dispatch.scope import CallScope
-from tools.environments import open_environment
 
 SERVER = 'python3 -u -c \'import socket, time; s = socket.create_server(("127.0.0.1", 0)); print("up"); time.sleep(600)\''
 
 
-class Gate:
-    """A stand-in for the approval gate, which allows every call and records its effects."""
-
-    def __init__(self) -> None:
-        self.effects: list[Any] = []
-        self.before: Callable[[], object] = lambda: None
-
-    @hookimpl
-    def tool_gate(self, call: ToolCall, ctx: Any) -> None:
-        self.effects = list(ctx.effects)
-        self.before()
+@pytest.fixture
+def gate(desk: Desk) -> AllowingGate:
+    return desk.gate
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate()
+def scope(desk: Desk) -> CallScope:
+    return desk.scope
 
 
 @pytest.fixture
-def told() -> list[Any]:
-    return []
-
-
-@pytest.fixture
-def scope(tmp_path: Path, told: list[Any], request: pytest.FixtureRequest) -> Iterator[CallScope]:
-    async def tell(events: Any, left_out: int) -> None:
-        told.extend(events)
-
-    scope = CallScope(
-        identity=RunIdentity(f"s-{secrets.token_hex(6)}", user=secrets.token_hex(6)),
-        open_environment=lambda: open_environment("local", cwd=str(tmp_path.resolve())),
-        tell_processes=tell,
-        settings=getattr(request, "param", {}),
-    )
-    yield scope
-    asyncio.run(scope.close())
-
-
-@pytest.fixture
-def call(gate: Gate, scope: CallScope) -> Callable[..., Any]:
+def call(desk: Desk) -> Callable[..., Any]:
     """Return a function that calls a tool, and returns its data, or the message of its error."""
-    manager = new_manager()
-    manager.register(gate, name="approval")
-    dispatcher = Dispatcher(registry, manager)
-
-    def call(tool: str, /, **args: Any) -> Any:
-        result = dispatcher.call_sync(ToolCall(ToolCall.new_id(), tool, args), scope).result
-        return result.data if result.is_success else str(result.message)
-
-    return call
+    return desk.call
 
 
 @pytest.fixture
@@ -127,8 +88,8 @@ def test_a_taken_name_is_refused(begin, call) -> None:
     assert "dev was not started" in call("terminal", command="true", background=True, name="dev")
 
 
-@pytest.mark.parametrize("scope", [{"terminal.processes": 2}], indirect=True)
-def test_a_user_may_run_so_many(begin, call, use) -> None:
+@pytest.mark.parametrize("desk", [{"terminal.processes": 2}], indirect=True)
+def test_a_user_may_run_so_many(desk, begin, call, use) -> None:
     begin("sleep 300", name="a")
     begin("true", name="b")
     use("wait", "b")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.terminals.conftest import Desk
+from tests.tools.conftest import Desk
 from toolcrib import RunsCommand, UsesProcess, WritesInput
 
 # -- starting --------------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.tools.conftest import Desk
 from tests.tools.environments.conformance.conftest import DOCUMENTED
-from tests.tools.terminals.conftest import Desk
 from toolcrib import Environment, RunIdentity, WritesInput
 from tools.dispatch.scope import CallScope
 
