@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import tools.file_tools
-import tools.terminal_tool  # noqa: F401 - both register tools
+import tools.process_registry
+import tools.terminal_tool  # noqa: F401 - all register tools
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, ExecutedCall, RunIdentity, RunsCommand, ToolCall, ToolRegistry, UsesProcess, WritesInput
 from toolcrib.testing import FakeEnvironment
@@ -20,6 +21,7 @@ from tools.approval.gate import APPROVAL, ApprovalGate
 from tools.dispatch.hooks import new_manager
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
+from tools.environments import open_environment
 from tools.judge.setting import Setting
 from tools.registry import registry as known
 from tools.terminals.typed import TypedLine, keys_of, lines_of, typing
@@ -186,6 +188,15 @@ class Bench(Floor):
     def _wrote(self) -> None:
         self.before = None if self.before is None else self.before + self.text
 
+    def last_of(self, steps: Sequence[str]) -> str | set[str]:
+        """Do the steps, and return the outcome of the last one. The user allows the earlier ones; none of them is refused."""
+        for step in steps[:-1]:
+            found = self.step(step)
+            assert found != "refused", step
+            if isinstance(found, set):
+                assert self.allow(), step
+        return self.step(steps[-1])
+
     def step(self, step: str) -> str | set[str]:
         """Do one step of a row: ``OPEN command``, ``BACK command``, ``DO command``, ``PUT path``, or a line of input.
 
@@ -226,6 +237,16 @@ def floors(tmp_path: Path) -> Iterator[Callable[..., Floor]]:
 @pytest.fixture
 def floor(floors: Callable[..., Floor]) -> Floor:
     return floors()
+
+
+@pytest.fixture
+def real(floors: Callable[..., Floor], tmp_path: Path) -> Floor:
+    """A session with the real tools on this machine. Sessions of one name share a folder there, so a test names its own."""
+    floor = floors(open_environment("local", cwd=str(tmp_path)), project_root=str(tmp_path))
+    entry = known.get("process")
+    assert entry is not None
+    floor.dispatcher.registry.put(entry)
+    return floor
 
 
 @pytest.fixture

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
-import tools.process_registry  # noqa: F401 - it registers a tool
 from tests.tools.approval.conftest import PROJECT, Bench, Floor
 from tests.tools.approval.test_promises_running import project
-from tools.environments import open_environment
-from tools.registry import registry
 
 
 @pytest.fixture
@@ -101,27 +97,20 @@ def test_a_command_that_may_change_many_scripts_is_one_finding(bench: Bench, com
     assert finding["text"] == f"{PROJECT}/server.py and 3 more"
 
 
-def test_a_process_of_another_session_is_asked_about_each_time(tmp_path: Path) -> None:
+def test_a_process_of_another_session_is_asked_about_each_time(real: Floor, tmp_path: Path) -> None:
     """On this machine, with the real tools."""
-    floor = Floor(tmp_path / "store.db", open_environment("local", cwd=str(tmp_path)), project_root=str(tmp_path))
-    entry = registry.get("process")
-    assert entry is not None
-    floor.dispatcher.registry.put(entry)
-    scope, other = (floor.scope(f"{name}-{os.getpid()}") for name in ("own", "other"))
+    scope, other = (real.scope(f"{name}-{os.getpid()}") for name in ("own", "other"))
 
     def start(name: str) -> str:
         command = f"echo $$ > {name}; sleep 60"
-        assert floor.run("terminal", {"command": command, "background": True, "name": name}, scope).result.is_success
-        assert floor.run("process", {"action": "wait", "name": name, "quiet": 0.3}, scope).result.is_success
+        assert real.run("terminal", {"command": command, "background": True, "name": name}, scope).result.is_success
+        assert real.run("process", {"action": "wait", "name": name, "quiet": 0.3}, scope).result.is_success
         return (tmp_path / name).read_text().strip()
 
-    try:
-        first, second = start("first"), start("second")
-        asked = floor.run("terminal", {"command": f"kill {first}"}, other).result.suspension
-        assert asked is not None
-        assert [one["key"] for one in asked.parameters["findings"]] == ["process.other"]
-        assert asked.parameters["scopes"] == ["once"]
-        assert floor.run("terminal", {"command": f"kill -9 {second}"}, scope).result.is_success
-        assert floor.run("terminal", {"command": f"kill -0 {os.getppid()}"}, other).result.suspension is None
-    finally:
-        asyncio.run(floor.close())
+    first, second = start("first"), start("second")
+    asked = real.run("terminal", {"command": f"kill {first}"}, other).result.suspension
+    assert asked is not None
+    assert [one["key"] for one in asked.parameters["findings"]] == ["process.other"]
+    assert asked.parameters["scopes"] == ["once"]
+    assert real.run("terminal", {"command": f"kill -9 {second}"}, scope).result.is_success
+    assert real.run("terminal", {"command": f"kill -0 {os.getppid()}"}, other).result.suspension is None

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import tools.process_registry  # noqa: F401 - it registers a tool
 from tests.tools.approval.conftest import HOME, PROJECT, Bench, Floor
 from toolcrib import RunsCommand, WritesInput
 from toolcrib.contract.dataclass import replace
-from tools.environments import open_environment
 from tools.judge.calls import judge
 from tools.judge.layers import Layers, remaining
 from tools.judge.setting import Setting
@@ -99,12 +97,7 @@ HOSTILE = {
 @pytest.mark.parametrize("steps", HOSTILE.values(), ids=HOSTILE)
 def test_the_last_step_is_asked_about_or_refused(bench: Bench, steps: list[str]) -> None:
     """003-30: the user allows each earlier step."""
-    for step in steps[:-1]:
-        found = bench.step(step)
-        assert found != "refused", step
-        if isinstance(found, set):
-            assert bench.allow(), step
-    assert bench.step(steps[-1]) != "ran"
+    assert bench.last_of(steps) != "ran"
 
 
 RUNS_INPUT = [
@@ -247,26 +240,19 @@ def test_files_that_no_process_reads_any_more_are_free(bench: Bench, script: str
     assert bench.step(f"PUT {script}") == "ran"
 
 
-def test_a_script_is_free_again_once_no_process_runs(tmp_path: Path) -> None:
+def test_a_script_is_free_again_once_no_process_runs(real: Floor, tmp_path: Path) -> None:
     """On this machine, with the real tools."""
     script = tmp_path / "long.sh"
     script.write_text("sleep 60\n")
-    floor = Floor(tmp_path / "store.db", open_environment("local", cwd=str(tmp_path)), project_root=str(tmp_path))
-    entry = registry.get("process")
-    assert entry is not None
-    floor.dispatcher.registry.put(entry)
-    scope = floor.scope(f"free-{os.getpid()}")  # processes of sessions of one name share a folder
+    scope = real.scope(f"free-{os.getpid()}")
     write = {"path": str(script), "content": "echo changed\n"}
-    try:
-        assert floor.run("terminal", {"command": "sh long.sh", "background": True, "name": "job"}, scope).result.is_success
-        asked = floor.run("write_file", write, scope).result.suspension
-        assert asked is not None
-        assert [one["key"] for one in asked.parameters["findings"]] == ["process.script"]
-        assert "whose text job (sh long.sh) may still execute" in asked.parameters["prompt"]
-        assert floor.run("process", {"action": "remove", "name": "job"}, scope).result.is_success
-        assert floor.run("write_file", write, scope).result.is_success
-    finally:
-        asyncio.run(floor.close())
+    assert real.run("terminal", {"command": "sh long.sh", "background": True, "name": "job"}, scope).result.is_success
+    asked = real.run("write_file", write, scope).result.suspension
+    assert asked is not None
+    assert [one["key"] for one in asked.parameters["findings"]] == ["process.script"]
+    assert "whose text job (sh long.sh) may still execute" in asked.parameters["prompt"]
+    assert real.run("process", {"action": "remove", "name": "job"}, scope).result.is_success
+    assert real.run("write_file", write, scope).result.is_success
 
 
 # -- what an answer covers -------------------------------------------------------------------------------------------

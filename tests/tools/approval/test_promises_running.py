@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import tools.process_registry  # noqa: F401 - it registers a tool
 from tests.tools.approval.conftest import PROJECT, Bench, Floor
 from toolcrib import ExecRequest, ToolResult
 from toolcrib.testing import FakeEnvironment
-from tools.environments import open_environment
-from tools.registry import registry
 
 FILES = {
     "n.txt": "1\n2\n",
@@ -288,62 +284,47 @@ def test_a_script_that_a_command_left_running_is_not_changed(bench: Bench, comma
     assert bench.step("PUT long.sh") == {"process.script"}
 
 
-def test_the_end_of_background_processes_says_nothing_about_what_a_command_left(tmp_path: Path) -> None:
+def test_the_end_of_background_processes_says_nothing_about_what_a_command_left(real: Floor, tmp_path: Path) -> None:
     """On this machine, with the real tools."""
     (tmp_path / "long.sh").write_text("sleep 60\n")
     (tmp_path / "x.sh").write_text("echo hello\n")
-    floor = Floor(tmp_path / "store.db", open_environment("local", cwd=str(tmp_path)), project_root=str(tmp_path))
-    entry = registry.get("process")
-    assert entry is not None
-    floor.dispatcher.registry.put(entry)
-    scope = floor.scope(f"left-{os.getpid()}")  # processes of sessions of one name share a folder
+    scope = real.scope(f"left-{os.getpid()}")
 
     def write(name: str) -> ToolResult:
-        return floor.run("write_file", {"path": str(tmp_path / name), "content": "echo changed\n"}, scope).result
+        return real.run("write_file", {"path": str(tmp_path / name), "content": "echo changed\n"}, scope).result
 
-    try:
-        assert floor.run("terminal", {"command": "bash x.sh & wait"}, scope).result.is_success
-        assert floor.run("terminal", {"command": "bash long.sh & echo ok"}, scope).result.is_success
-        assert floor.run("terminal", {"command": "true", "background": True, "name": "job"}, scope).result.is_success
-        assert floor.run("process", {"action": "wait", "name": "job"}, scope).result.is_success
-        assert write("x.sh").is_success
-        assert write("long.sh").suspension is not None
-    finally:
-        asyncio.run(floor.close())
+    assert real.run("terminal", {"command": "bash x.sh & wait"}, scope).result.is_success
+    assert real.run("terminal", {"command": "bash long.sh & echo ok"}, scope).result.is_success
+    assert real.run("terminal", {"command": "true", "background": True, "name": "job"}, scope).result.is_success
+    assert real.run("process", {"action": "wait", "name": "job"}, scope).result.is_success
+    assert write("x.sh").is_success
+    assert write("long.sh").suspension is not None
 
 
-def test_the_end_of_a_process_frees_the_files_that_only_it_read(tmp_path: Path) -> None:
+def test_the_end_of_a_process_frees_the_files_that_only_it_read(real: Floor, tmp_path: Path) -> None:
     """On this machine, with the real tools. Another process runs on."""
     (tmp_path / "long.sh").write_text("sleep 60\n")
     for name in ("x.sh", "both.sh"):
         (tmp_path / name).write_text("sleep 60\n")
-    floor = Floor(tmp_path / "store.db", open_environment("local", cwd=str(tmp_path)), project_root=str(tmp_path))
-    entry = registry.get("process")
-    assert entry is not None
-    floor.dispatcher.registry.put(entry)
-    scope = floor.scope(f"freed-{os.getpid()}")  # processes of sessions of one name share a folder
+    scope = real.scope(f"freed-{os.getpid()}")
 
     def does(tool: str, **args: Any) -> ToolResult:
-        return floor.run(tool, args, scope).result
+        return real.run(tool, args, scope).result
 
     def write(name: str) -> ToolResult:
         return does("write_file", path=str(tmp_path / name), content="echo changed\n")
 
-    try:
-        assert does("terminal", command="true && bash both.sh; bash long.sh", background=True, name="other").is_success
-        assert does("terminal", command="true && bash both.sh; bash x.sh", background=True, name="job").is_success
-        assert write("x.sh").suspension is not None
-        assert does("process", action="signal", name="job", signal="KILL").is_success
-        assert does("process", action="wait", name="job").is_success
-        assert write("x.sh").is_success
-        assert write("both.sh").suspension is not None
-        assert write("long.sh").suspension is not None
-        assert does("process", action="signal", name="other", signal="KILL").is_success
-        assert does("process", action="wait", name="other").is_success
-        assert write("both.sh").is_success
-    finally:
-        asyncio.run(scope.close())
-        asyncio.run(floor.close())
+    assert does("terminal", command="true && bash both.sh; bash long.sh", background=True, name="other").is_success
+    assert does("terminal", command="true && bash both.sh; bash x.sh", background=True, name="job").is_success
+    assert write("x.sh").suspension is not None
+    assert does("process", action="signal", name="job", signal="KILL").is_success
+    assert does("process", action="wait", name="job").is_success
+    assert write("x.sh").is_success
+    assert write("both.sh").suspension is not None
+    assert write("long.sh").suspension is not None
+    assert does("process", action="signal", name="other", signal="KILL").is_success
+    assert does("process", action="wait", name="other").is_success
+    assert write("both.sh").is_success
 
 
 def test_numbers_that_a_command_left_running_reads_are_not_changed(bench: Bench) -> None:
@@ -365,10 +346,7 @@ SELECTED = {
 
 @pytest.mark.parametrize("steps", SELECTED.values(), ids=SELECTED)
 def test_what_select_reads_is_followed(bench: Bench, steps: list[str]) -> None:
-    for step in steps[:-1]:
-        if bench.step(step) != "ran":
-            assert bench.allow()
-    assert bench.step(steps[-1]) not in ("ran", {"process.input@job"})
+    assert bench.last_of(steps) not in ("ran", {"process.input@job"})
 
 
 FREE = {
