@@ -70,8 +70,7 @@ SERIES = (
                 "test_the_store_is_measured_beside_another_process",
                 "test_start_prints_one_object_a_figure",
                 "test_the_loop_is_measured_with_a_store_and_a_server",
-                "test_background_processes_are_measured",
-                "test_terminals_are_measured",
+                "test_processes_and_terminals_are_measured_on_all_backends",
             }
         ),
     ),

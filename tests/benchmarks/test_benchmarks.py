@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Sequence
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -40,19 +41,22 @@ def run(root: Path, *arguments: str, without: Sequence[str] = ()) -> subprocess.
     )
 
 
-def test_start_prints_one_object_a_figure(root: Path) -> None:
-    done = run(root, "start", "--json", "--quick")
+def measured(root: Path, *groups: str) -> tuple[dict[str, dict[str, Any]], str]:
+    """Return the figures of these groups by name, in their order, and the warnings."""
+    done = run(root, *groups, "--json", "--quick")
     assert done.returncode in (0, 1), done.stderr
-    assert done.stderr == ""
-    figures = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [figure["name"] for figure in figures] == [
-        "start.version",
-        "start.definitions",
-        "start.definitions_rss",
-        "start.explain",
-        "start.provider",
-    ]
-    for figure in figures:
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    figures = {figure["name"]: figure for figure in found}
+    assert len(figures) == len(found)
+    return figures, done.stderr
+
+
+def test_start_prints_one_object_a_figure(root: Path) -> None:
+    figures, warnings = measured(root, "start")
+    assert warnings == ""
+    names = ("version", "definitions", "definitions_rss", "explain", "provider")
+    assert list(figures) == [f"start.{name}" for name in names]
+    for figure in figures.values():
         assert list(figure) == ["name", "value", "unit", "baseline", "ratio", "bar", "ok"]
         assert figure["value"] > 0
         assert figure["baseline"] > 0
@@ -68,24 +72,28 @@ def test_what_a_cache_sees_is_measured(root: Path) -> None:
 
 @pytest.mark.full
 def test_the_screen_is_measured(root: Path) -> None:
-    done = run(root, "face", "--json", "--quick")
-    assert done.returncode in (0, 1), done.stderr
-    assert done.stderr == ""
-    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
-    shown = ("first_prompt", "resume", "echo", "first_token", "first_token_p95", "bytes", "render", "program")
-    assert names == [f"face.{name}" for name in shown]
+    figures, warnings = measured(root, "face")
+    assert warnings == ""
+    names = ("first_prompt", "resume", "echo", "first_token", "first_token_p95", "bytes", "render", "program")
+    assert list(figures) == [f"face.{name}" for name in names]
+
+
+PLACES = ("local", "bubblewrap", "docker", "ssh")
+ON_BACKENDS = {
+    "processes": [*(f"process.{what}_{place}" for place in PLACES for what in ("start", "poll", "find")), "process.idle"],
+    "pty": [*(f"pty.echo_{place}" for place in PLACES), "pty.flood", "pty.flood_memory", "pty.flood_key"],
+}
 
 
 @pytest.mark.full
-def test_background_processes_are_measured(root: Path) -> None:
-    done = run(root, "processes", "--json", "--quick")
-    if "benchmarks processes: all its figures will be skipped: " in done.stderr:
+@pytest.mark.parametrize(("group", "names"), ON_BACKENDS.items())
+def test_processes_and_terminals_are_measured_on_all_backends(root: Path, group: str, names: list[str]) -> None:
+    done = run(root, group, "--json", "--quick")
+    if f"benchmarks {group}: all its figures will be skipped: " in done.stderr:
         assert done.returncode == 2
         return
     assert done.returncode in (0, 1), done.stderr
-    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
-    places = [(what, place) for place in ("local", "bubblewrap", "docker", "ssh") for what in ("start", "poll", "find")]
-    assert names == [*(f"process.{what}_{place}" for what, place in places), "process.idle"]
+    assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == names
 
 
 @pytest.mark.full
@@ -99,18 +107,6 @@ def test_background_processes_of_one_backend_are_measured(tmp_path: Path) -> Non
     ]
     assert [figure.name for figure in figures] == ["process.start_local", "process.poll_local", "process.find_local"]
     assert all(figure.value > 0 for figure in figures)
-
-
-@pytest.mark.full
-def test_terminals_are_measured(root: Path) -> None:
-    done = run(root, "pty", "--json", "--quick")
-    if "benchmarks pty: all its figures will be skipped: " in done.stderr:
-        assert done.returncode == 2
-        return
-    assert done.returncode in (0, 1), done.stderr
-    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
-    echoes = [f"pty.echo_{place}" for place in ("local", "bubblewrap", "docker", "ssh")]
-    assert names == [*echoes, "pty.flood", "pty.flood_memory", "pty.flood_key"]
 
 
 def test_terminals_of_one_backend_are_measured(tmp_path: Path) -> None:
@@ -140,42 +136,34 @@ def test_what_others_take_of_the_processor_is_no_figure_s() -> None:
 
 
 def test_the_loop_is_measured_with_a_store_and_a_server(root: Path) -> None:
-    done = run(root, "loop", "--json", "--quick")
-    assert done.returncode in (0, 1), done.stderr
-    assert done.stderr == ""
-    figures = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [figure["name"] for figure in figures] == ["loop.first_request", "loop.turn_gap", "loop.session_memory", "loop.stream"]
-    for figure in figures:
+    figures, warnings = measured(root, "loop")
+    assert warnings == ""
+    assert list(figures) == ["loop.first_request", "loop.turn_gap", "loop.session_memory", "loop.stream"]
+    for figure in figures.values():
         assert figure["baseline"] > 0
 
 
 def test_the_gateway_is_measured(root: Path) -> None:
-    done = run(root, "gateway", "--json", "--quick")
-    assert done.returncode in (0, 1), done.stderr
-    figures = {figure["name"]: figure for figure in map(json.loads, done.stdout.splitlines())}
+    figures, warnings = measured(root, "gateway")
     names = ["gateway.chats", "gateway.approve", "gateway.idle", "gateway.start"]
-    if "the figures of Matrix (" not in done.stderr:
+    if "the figures of Matrix (" not in warnings:
         names += ["gateway.chats_matrix", "gateway.overhead"]
     assert list(figures) == [*names, "gateway.kill"]
-    assert figures["gateway.kill"]["value"] == 0, done.stderr
+    assert figures["gateway.kill"]["value"] == 0, warnings
 
 
 @pytest.mark.untraced
 def test_platforms_are_measured_beside_a_bare_bot(root: Path) -> None:
-    done = run(root, "platforms", "--json", "--quick")
-    assert done.returncode in (0, 1), done.stderr
-    figures = {figure["name"]: figure for figure in map(json.loads, done.stdout.splitlines())}
+    figures, warnings = measured(root, "platforms")
     for name in ("xmpp", "irc", "discord", "slack", "email"):
         named = f"platforms.echo_{name}"
-        assert (named in figures) != (f"benchmarks platforms: {named} will be skipped: " in done.stderr)
+        assert (named in figures) != (f"benchmarks platforms: {named} will be skipped: " in warnings)
         assert figures.get(named, {"baseline": 1})["baseline"] > 0
 
 
 @pytest.mark.untraced
 def test_jobs_are_measured_in_a_gateway(root: Path) -> None:
-    done = run(root, "cron", "--json", "--quick")
-    assert done.returncode in (0, 1), done.stderr
-    figures = {figure["name"]: figure for figure in map(json.loads, done.stdout.splitlines())}
+    figures, _ = measured(root, "cron")
     assert list(figures) == ["cron.late", "cron.burst", "cron.claim_at_once", "cron.idle"]
     assert figures["cron.burst"]["bar"] is None
     assert figures["cron.burst"]["ok"]
@@ -232,20 +220,16 @@ def test_what_could_be_measured_of_a_group_is_printed(
 
 
 def test_a_delegates_first_request_is_measured(root: Path) -> None:
-    done = run(root, "delegate", "--json", "--quick")
-    assert done.returncode in (0, 1), done.stderr
-    (figure,) = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (figure["name"], figure["bar"]) == ("delegate.start", 20)
+    figures, _ = measured(root, "delegate")
+    assert [(name, figure["bar"]) for name, figure in figures.items()] == [("delegate.start", 20)]
 
 
 def test_readers_are_measured(root: Path) -> None:
-    done = run(root, "wire", "text", "preview", "--json", "--quick")
-    assert done.returncode in (0, 1), done.stderr
-    assert done.stderr == ""
-    figures = [json.loads(line) for line in done.stdout.splitlines()]
+    figures, warnings = measured(root, "wire", "text", "preview")
+    assert warnings == ""
     wires = [f"wire.read_{wire}" for wire in WIRES]
-    assert [figure["name"] for figure in figures] == [*wires, "wire.read", "text.linear", "preview.linear"]
-    for figure in figures:
+    assert list(figures) == [*wires, "wire.read", "text.linear", "preview.linear"]
+    for figure in figures.values():
         assert figure["baseline"] > 0
 
 
@@ -386,23 +370,20 @@ def test_runs_take_turns() -> None:
 
 
 def test_the_store_is_measured_beside_another_process(root: Path) -> None:
-    done = run(root, "store", "--json", "--quick")
-    assert done.returncode in (0, 1), done.stderr
-    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
+    figures, warnings = measured(root, "store")
+    names = list(figures)
     assert names[:3] == ["store.append", "store.append_shared", "store.blocking"]
     large = ["store.size", "store.size_calls", "store.start", "store.search_rare", "store.search_newest", "store.search_ranked"]
     assert names[3:9] == large
     if names[9:]:
         assert names[9:] == ["store.append_postgres", "store.blocking_postgres"]
-        assert done.stderr == ""
+        assert warnings == ""
     else:
-        assert "the figures of PostgreSQL (store.append_postgres, store.blocking_postgres) will be skipped" in done.stderr
+        assert "the figures of PostgreSQL (store.append_postgres, store.blocking_postgres) will be skipped" in warnings
 
 
 def test_many_sessions_are_measured(root: Path) -> None:
-    done = run(root, "many", "--json", "--quick")
-    assert done.returncode in (0, 1), done.stderr
-    figures = {figure["name"]: figure for figure in map(json.loads, done.stdout.splitlines())}
+    figures, warnings = measured(root, "many")
     assert list(figures) == ["many.sessions", "many.failures", "many.memory", "many.descriptors"]
-    assert figures["many.failures"]["value"] == 0, done.stderr
+    assert figures["many.failures"]["value"] == 0, warnings
     assert figures["many.memory"]["value"] > 0
