@@ -170,15 +170,10 @@ async def _log(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContex
     one = await table.one(args["name"])
     most = args.get("lines") or _LINES
     if one.name in table.terminals:
-        from tools.terminals.actions import log_lines, terminal_of
-
-        text, count = log_lines(terminal_of(table, one.name), ctx.redact, most)
-        return _result(ctx, {**_about(one, ctx), "output": text, "lines": count})
+        return await _terminal_log(table, one, args, ctx)
     begin = args.get("from")
     if args.get("grep"):
-        lines = await table.grep(one, max(0, begin or 0), [args["grep"]], most)
-        said = "\n".join(lines).encode()[:KEEP]
-        return _result(ctx, {**_about(one, ctx), "output": _text(said), "lines": len(lines)})
+        return _found(await table.grep(one, max(0, begin or 0), [args["grep"]], most), one, ctx)
     if begin is None:
         begin = -KEEP
     begin = max(0, one.printed + begin) if begin < 0 else min(begin, one.printed)
@@ -192,6 +187,24 @@ async def _log(table: ProcessTable, args: Mapping[str, Any], ctx: ToolCallContex
         said = b"".join(said.splitlines(keepends=True)[:most])
     data = {**_about(one, ctx), "output": _text(said), "from": begin}
     return _result(ctx, {**data, **({"next": begin + len(said)} if begin + len(said) < one.printed else {})})
+
+
+async def _terminal_log(table: ProcessTable, one: Process, args: Mapping[str, Any], ctx: ToolCallContext) -> ToolResult:
+    from tools.environments.shell.driver import quote
+    from tools.terminals.actions import log_lines, terminal_of
+
+    if args.get("from") is not None:
+        raise ExecutionFailed("from: the log of a terminal has lines, not bytes; use lines or grep")
+    terminal, most = terminal_of(table, one.name), args.get("lines") or _LINES
+    if args.get("grep"):
+        return _found(await table.search(f"printf %s {quote(terminal.text(ctx.redact))}", [args["grep"]], most), one, ctx)
+    text, count = log_lines(terminal, ctx.redact, most)
+    return _result(ctx, {**_about(one, ctx), "output": text, "lines": count})
+
+
+def _found(lines: Sequence[str], one: Process, ctx: ToolCallContext) -> ToolResult:
+    said = "\n".join(lines).encode()[:KEEP]
+    return _result(ctx, {**_about(one, ctx), "output": _text(said), "lines": len(lines)})
 
 
 def _about(one: Process, ctx: ToolCallContext) -> dict[str, Any]:

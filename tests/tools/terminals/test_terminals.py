@@ -440,6 +440,15 @@ def test_its_end_is_reported(desk: Desk, told: list[Any]) -> None:
     assert [(one.process, one.what) for one in told] == [("job", "ended with exit code 7")]
 
 
+def test_lines_of_its_log_are_searched(desk: Desk) -> None:
+    """003-30: also lines that left the screen."""
+    desk.terminal("seq 50; exec cat", background=True, name="job")
+    desk.sees("job", "^50")
+    found = desk.process("log", "job", grep="^[1-3]5", lines=2)
+    assert (found["output"], found["lines"]) == ("15\n25", 2)
+    assert "from: the log of a terminal has lines" in desk.process("log", "job", **{"from": 5})
+
+
 def test_nothing_can_be_typed_after_the_end(desk: Desk) -> None:
     desk.terminal("true", background=True, name="job")
     assert desk.process("wait", "job")["exit_code"] == 0
