@@ -103,18 +103,18 @@ class AttachedScreen:
 
     def _last_row(self, view: TerminalView, columns: int) -> str:
         cut = " · larger than this window" * (len(view.rows) >= self.window.rows or view.columns > columns)
-        return self._said(f"{_WORDS[view.typist]}{cut}", columns, is_ours=view.typist == YOU)
+        return self._status(f"{_WORDS[view.typist]}{cut}", columns, is_ours=view.typist == YOU)
 
-    def _said(self, words: str, columns: int, *, is_ours: bool) -> str:
+    def _status(self, words: str, columns: int, *, is_ours: bool) -> str:
         text = shortened(f"{self._name} · {words}", columns)
         return f"{self._theme.begin('said' if is_ours else 'dim')}{text}\x1b[m" + "\x1b[K" * (width(text) < columns)
 
-    def say(self, words: str) -> None:
+    def show_status(self, words: str) -> None:
         """Show these words in the last row."""
-        tty.write(f"\x1b[{self.window.rows};1H{self._said(words, self.window.columns, is_ours=True)}")
+        tty.write(f"\x1b[{self.window.rows};1H{self._status(words, self.window.columns, is_ours=True)}")
 
 
-async def attend(attached: Attached, name: str, theme: Theme, is_over: asyncio.Event) -> str:
+async def show_terminal(attached: Attached, name: str, theme: Theme, is_over: asyncio.Event) -> str:
     """Show a terminal until the user leaves it, it ends, or ``is_over`` is set. Return what happened. Raises ToolcribError if the
     window is too small. The user's own terminal is then as before.
     """
@@ -122,18 +122,18 @@ async def attend(attached: Attached, name: str, theme: Theme, is_over: asyncio.E
     try:
         if screen.window.columns < _SMALLEST.columns or screen.window.rows < _SMALLEST.rows:
             raise ToolcribError(f"the window is too small: {_SMALLEST.columns} columns and {_SMALLEST.rows} rows are needed")
-        return f"{name} {await _attended(attached, screen, is_over)}"
+        return f"{name} {await _show_until_left(attached, screen, is_over)}"
     finally:
         await attached.close()
 
 
-async def _attended(attached: Attached, screen: AttachedScreen, is_over: asyncio.Event) -> str:
+async def _show_until_left(attached: Attached, screen: AttachedScreen, is_over: asyncio.Event) -> str:
     with _raw_mode() as keys:
         works = (_show(attached, screen), _type(attached, screen, keys), is_over.wait(), _fit(attached, screen))
         has_ended, *_ = await first_ended(*works)
         was_typing = screen.is_typing
         if has_ended and was_typing:
-            screen.say(f"{attached.end} · Ctrl-] returns")
+            screen.show_status(f"{attached.end} · Ctrl-] returns")
             await first_ended(_drop(keys), is_over.wait())
     return attached.end if has_ended else f"continues{'; you gave it back' * was_typing}"
 

@@ -43,4 +43,4 @@ async def _attach(chat: Conversation, name: str) -> str:
         raise ToolcribError("give the name of a terminal: /ps attach NAME; /ps lists the processes")
     if chat.reader is None:
         raise ToolcribError("/ps attach needs a terminal that can redraw")
-    return await chat.reader.attend(LocalAttached(chat.session.scope, name), name)
+    return await chat.reader.show_terminal(LocalAttached(chat.session.scope, name), name)

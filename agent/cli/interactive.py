@@ -365,11 +365,11 @@ class InteractiveChat:
     async def edited(self, text: str) -> str | None:
         return await self.keyboard.edited(text)
 
-    async def attend(self, attached: Attached, name: str) -> str:
-        from agent.cli.attached_screen import attend
+    async def show_terminal(self, attached: Attached, name: str) -> str:
+        from agent.cli.attached_screen import show_terminal
 
         async with self.keyboard.aside():
-            return await attend(attached, name, self.board.painter.theme, self._is_ended)
+            return await show_terminal(attached, name, self.board.painter.theme, self._is_ended)
 
     async def read(self, whole: str, diff: str = "") -> None:
         """Show a text and a diff, in the pager if they are long."""

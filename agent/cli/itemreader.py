@@ -43,7 +43,7 @@ class ItemReader(Protocol):
         """Return the text after the user has edited it, or None if the editor failed."""
         ...
 
-    async def attend(self, attached: Attached, name: str) -> str:
+    async def show_terminal(self, attached: Attached, name: str) -> str:
         """Show a terminal of the session in place of the chat until the user leaves it. Return what happened. Raises
         ToolcribError.
         """

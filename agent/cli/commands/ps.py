@@ -171,7 +171,7 @@ async def _attach(crib: Crib, args: argparse.Namespace) -> int:
 
     from agent.background.reaching import all_processes, chosen, socket_of
     from agent.background.remote_attached import attach
-    from agent.cli.attached_screen import attend
+    from agent.cli.attached_screen import show_terminal
     from agent.cli.escape import tame
     from agent.cli.screen.themes import theme_for
     from agent.cli.signals import interrupting
@@ -186,7 +186,7 @@ async def _attach(crib: Crib, args: argparse.Namespace) -> int:
         loop.call_soon_threadsafe(is_over.set)
 
     with interrupting(stop):
-        print(tame(await attend(attached, one["name"], theme_for(display.theme, display.color), is_over)))
+        print(tame(await show_terminal(attached, one["name"], theme_for(display.theme, display.color), is_over)))
     return OK
 
 
