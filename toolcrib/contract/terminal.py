@@ -27,8 +27,8 @@ class TerminalProcess(BackgroundProcess, Protocol):
 
     ``read`` returns all output as "stdout". ``write`` types: the terminal echoes, and turns C-c (b"\\x03") into SIGINT.
     ``close_stdin`` types C-d, the end of input at the beginning of a line. When the command has ended, the terminal hangs up, so
-    ``wait`` and the end of ``read`` do not wait for processes that it left. ``kill`` first sends SIGHUP, as a closed terminal
-    does.
+    ``wait`` and the end of ``read`` do not wait for processes that it left. ``wait`` raises EnvironmentFailed if the exit code is
+    unknown, because the environment was lost. ``kill`` first sends SIGHUP, as a closed terminal does.
     """
 
     async def resize(self, size: TerminalSize) -> None:

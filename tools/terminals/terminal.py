@@ -121,8 +121,10 @@ class SessionTerminal:
                     if self._owed and self._paying is None:
                         self._paying = asyncio.create_task(self._pay())
                     await asyncio.sleep(0)  # others are read, and typed into, between two pieces of a flood
-            code = await self._process.wait()
-            await self._process.kill()  # and its processes that are left in the terminal
+            try:
+                code = await self._process.wait()
+            finally:
+                await self._process.kill()  # and its processes that are left in the terminal
         except (OSError, EnvironmentFailed):  # the environment is lost
             code = None
         finally:

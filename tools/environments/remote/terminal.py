@@ -115,12 +115,16 @@ class RemoteTerminal(RemoteBackgroundProcess):
             await self._pause(give_up)
 
     async def wait(self) -> int:
-        """Wait for the process and return its exit code. A program that prints more than is read has to wait."""
+        """Wait for the process and return its exit code. A program that prints more than is read has to wait. Raises
+        EnvironmentFailed if the connection was lost before the end, so that the code is unknown.
+        """
         while (code := self._code) is None:
             if sum(len(data) for _, data in self._chunks) > _AHEAD:
                 await asyncio.sleep(_LOOK)
             elif self._look() is None:
                 await self._pause(None)
+        if self._fault is not None:
+            raise EnvironmentFailed(f"the exit code is unknown: {self._fault}") from self._fault
         return code
 
     @property

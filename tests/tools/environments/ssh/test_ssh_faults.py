@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+import secrets
 import select
 import signal
 import subprocess
@@ -16,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
+from tests.tools.conftest import Desk
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, RunIdentity
+from tools.dispatch.scope import CallScope
 from tools.environments.remote.channel import Channel, ChannelBroken
 
 
@@ -58,6 +61,21 @@ def test_the_servers_process_is_killed(start_sshd: Callable, open_link, finish, 
     server.control("stop")
     link.close()
     assert link.diagnose().endswith("127.0.0.1 does not answer now")
+
+
+def test_the_exit_code_of_a_terminal_is_unknown_if_its_server_s_process_is_killed(
+    start_sshd: Callable, opened, eventually
+) -> None:
+    """003-30: it is not reported as 1, and the session continues over another connection."""
+    server = start_sshd()
+    env = opened(server)
+    desk = Desk(CallScope(identity=RunIdentity(f"s-{secrets.token_hex(6)}"), open_environment=lambda: env))
+    assert desk.terminal("exec sleep 5010", name="job", background=True)["process"] == "job"
+    eventually(lambda: server.pids("sleep 5010"))
+    os.kill(_parent(server.pids("sleep 5010")[0]), signal.SIGKILL)
+    ended = desk.process("wait", "job", timeout=60)
+    assert (ended["came"], ended["state"], "exit_code" in ended) == ("exit", "lost", False)
+    asyncio.run(desk.scope.close())
 
 
 def test_a_server_of_these_tests_that_ends_spares_the_others(start_sshd: Callable, opened) -> None:
