@@ -71,7 +71,8 @@ async def _serve(attached: LocalAttached, listening: socket.socket, path: Path) 
     reader, writer = await asyncio.open_unix_connection(sock=link, limit=LONGEST)
     with contextlib.closing(writer):
         try:
-            await first_ended(_show(attached, writer), _type(attached, reader))
+            with contextlib.suppress(OSError, ValueError):  # the window was killed, perhaps within a message
+                await first_ended(_show(attached, writer), _type(attached, reader))
         finally:
             await attached.close()
 

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import TypeVar
 
+_log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 
-def run_beside(work: Coroutine[None, None, _Result]) -> Future[_Result]:
-    """Run a coroutine in the readers' thread, which starts at first use."""
-    return asyncio.run_coroutine_threadsafe(work, _loop(os.getpid()))
+def run_beside(work: Coroutine[None, None, None]) -> None:
+    """Run a coroutine in the readers' thread. Nothing waits for it, so its error is logged."""
+    asyncio.run_coroutine_threadsafe(work, _loop(os.getpid())).add_done_callback(_report)
 
 
 async def beside(work: Coroutine[None, None, _Result]) -> _Result:
     """Return the result of a coroutine that runs in the readers' thread."""
-    return await asyncio.wrap_future(run_beside(work))
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _loop(os.getpid())))
+
+
+def _report(done: Future[None]) -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        _log.error("a task of a terminal failed", exc_info=error)
 
 
 @functools.cache

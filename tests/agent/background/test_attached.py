@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.background.attach_socket import offer
-from agent.background.attached import LocalAttached
+from agent.background.attached import YOU, LocalAttached
 from agent.background.remote_attached import RemoteAttached, attach
 from agent.config import state_dir
 from toolcrib.contract.errors import ToolcribError
@@ -95,3 +95,23 @@ def test_a_window_closes_if_the_session_s_process_reads_nothing() -> None:
                 await attached.close()
 
     asyncio.run(run())
+
+
+def test_a_window_that_is_killed_within_a_message_gives_the_terminal_back(
+    scope: CallScope, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        await scope.processes.start("tty", "exec cat", str(tmp_path), size=SIZE)
+        attached = await attach(offer(scope, "tty"))
+        await attached.type(b"x", SIZE)
+        async with asyncio.timeout(60):
+            while (view := await attached.next()) is not None and view.typist != YOU:
+                pass
+            attached._writer.write(b'{"window": [60, 8], "ty')
+            await attached.close()
+            terminal = scope.processes.terminals.get("tty")
+            while terminal is not None and terminal.is_held:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    assert caplog.records == []
