@@ -15,7 +15,7 @@ from tools.judge.path_rules import PathRule
 from tools.judge.paths import path_rules, spelled
 from tools.judge.reads import places
 
-_KEEPS_THEM = names(
+_EXEMPT = names(
     # programs that show or change a file's name, place, size, digest or rights
     "ls ll dir vdir exa eza lsd tree stat test [ [[ echo printf file readlink realpath basename dirname du find gfind bfs fd"
     " fdfind which type cd pushd chmod chown chgrp chattr setfacl getfacl rm unlink shred rmdir touch mkdir md5sum sha1sum"
@@ -27,6 +27,7 @@ _KEEPS_THEM = names(
     # programs that send data, which have rules of their own
     " curl wget http https xh"
 )
+"""Programs that show no content of the files that their words name, or whose use of keys is judged by other rules."""
 _KEY_OPTION = Regex(
     r"--?(?:i|identity(?:-file)?|key|key-?file|private-key|ssh-key|kubeconfig|netrc-file|pgpass\w*|passfile)(?:=.*)?"
 )
@@ -62,7 +63,7 @@ def _read(act: Act, family: Sequence[str]) -> Iterator[Value]:
     """Yield the words and redirects that may name a file whose content the command reads."""
     yield from (target.path for target in act.redirects if target.op == "<")
     yield from (value._replace(text=value.text[7:]) for value in act.argv[1:] if value.text.startswith("file:///"))
-    if not _KEEPS_THEM.isdisjoint(family) or not act.argv:
+    if not _EXEMPT.isdisjoint(family) or not act.argv:
         return
     links = not {"ln", "gln"}.isdisjoint(family) and any(
         word[:2] != "--" and "s" in word for word in act.words() if word[:1] == "-"
