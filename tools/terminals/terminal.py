@@ -1,4 +1,4 @@
-"""One terminal: a program in a PTY, the screen that it draws, and the reader that drains it."""
+"""Run a program in a terminal (PTY): drain its output, keep its screen, and type into it."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class SessionTerminal:
                         if len(self._recent) > 2 * _KEPT:
                             del self._recent[:-_KEPT]
                         self.changed = time.monotonic()
-                    self._tell()
+                    self._notify()
                     if self._owed and self._paying is None:
                         self._paying = asyncio.create_task(self._pay())
                     await asyncio.sleep(0)  # others are read, and typed into, between two pieces of a flood
@@ -131,7 +131,7 @@ class SessionTerminal:
             self.code, self.ended_at = code, time.time()
             if self._paying is not None:
                 self._paying.cancel()
-            self._tell()
+            self._notify()
         with contextlib.suppress(EnvironmentFailed):
             await self._on_end(code)
 
@@ -289,7 +289,7 @@ class SessionTerminal:
         self._listeners.append(heard)
         return lambda: self._listeners.remove(heard)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for heard in [*self._listeners]:
             heard()
 
@@ -299,7 +299,7 @@ class SessionTerminal:
             if self._user not in (None, user):
                 return False
             self._user = user
-        self._tell()
+        self._notify()
         return True
 
     def release(self, user: object) -> None:
@@ -308,7 +308,7 @@ class SessionTerminal:
             if self._user is not user:
                 return
             self._user, self._is_users, self.typed = None, True, TypedLine(None, "", certain=False)
-        self._tell()
+        self._notify()
 
     async def type_bytes(self, data: bytes) -> None:
         """Type what the user types, who sees whether the program reads it."""
