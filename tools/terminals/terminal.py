@@ -121,10 +121,8 @@ class SessionTerminal:
                     if self._owed and self._paying is None:
                         self._paying = asyncio.create_task(self._pay())
                     await asyncio.sleep(0)  # others are read, and typed into, between two pieces of a flood
-            try:
-                code = await self._process.wait()
-            finally:
-                await self._process.kill()  # and its processes that are left in the terminal
+            code = await self._process.wait()
+            await self._process.kill()  # and its processes that are left in the terminal
         except (OSError, EnvironmentFailed):  # the environment is lost
             code = None
         finally:
@@ -132,7 +130,9 @@ class SessionTerminal:
             if self._paying is not None:
                 self._paying.cancel()
             self._notify()
-        with contextlib.suppress(EnvironmentFailed):
+        with contextlib.suppress(OSError, EnvironmentFailed):
+            if code is None:
+                await self._process.kill()  # if the environment can be reached again
             await self._on_end(code)
 
     def _owe(self, answer: bytes) -> None:
