@@ -32,7 +32,7 @@ async def in_foreground(
     """Wait until a command in a terminal ends, or waits. If it still runs, it stays as a background process; otherwise nothing
     of it is kept.
     """
-    name = process.name
+    name, record = process.name, started(process, judged.command, judged.cwd)
     terminal = terminal_of(table, name)
     timeout = float(args.get("timeout") or cast(float, ctx.settings.get("terminal.timeout", 120)))
     try:
@@ -59,7 +59,7 @@ async def in_foreground(
     data |= {TOOL: name, "state": "running", "note": f"{_STAYS[came]}: it stays in the background; see the tool process"}
     person = f"{data['screen']}\n[{name} stays in the background: {_STAYS[came]}]"
     result = ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": person})
-    return ToolOutput(result, [started(process, judged.command, judged.cwd)])
+    return ToolOutput(result, [record])
 
 
 async def _kept(terminal: SessionTerminal, ctx: ToolCallContext) -> str:

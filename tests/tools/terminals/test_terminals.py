@@ -440,6 +440,11 @@ def test_its_end_is_reported(desk: Desk, told: list[Any]) -> None:
     assert [(one.process, one.what) for one in told] == [("job", "ended with exit code 7")]
 
 
+def test_a_command_that_stays_has_the_time_of_its_start(desk: Desk) -> None:
+    desk.terminal("echo busy; sleep 100", name="job")
+    assert desk.scope.state["processes"]["job"]["at"] < time.time() - 2
+
+
 def test_lines_of_its_log_are_searched(desk: Desk) -> None:
     """003-30: also lines that left the screen."""
     desk.terminal("seq 50; exec cat", background=True, name="job")
