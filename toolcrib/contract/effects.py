@@ -62,7 +62,6 @@ class WritesInput:
     ``before`` is everything that was written to it earlier, or None if that is unknown. ``keys``: the keys that are pressed, if
     it runs in a terminal: names such as ``Up``, and texts that begin with ``text:``; ``text`` is then the unfinished line and
     what the keys type. ``certain``: False if keys edit or recall a line, so that the program may read another text.
-    ``interrupted``: C-c may have stopped a line of ``before`` in the middle.
     """
 
     process: str
@@ -73,7 +72,6 @@ class WritesInput:
     before: str | None = ""
     keys: tuple[str, ...] = ()
     certain: bool = True
-    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

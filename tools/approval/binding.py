@@ -140,7 +140,7 @@ def _effect(effect: Effect) -> Json:
     if isinstance(effect, WritesInput):
         shell = None if effect.shell is None else _shell(effect.shell, f"{effect.command}\n{effect.before}\n{effect.text}")
         bound = ["WritesInput", effect.process, effect.text, effect.before, effect.command, effect.cwd, shell]
-        return [*bound, list(effect.keys), effect.certain, effect.interrupted] if effect.keys else bound
+        return [*bound, list(effect.keys), effect.certain] if effect.keys else bound
     return repr(effect)
 
 

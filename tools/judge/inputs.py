@@ -11,7 +11,7 @@ from toolcrib.contract.regex import Regex
 from tools.judge.detect import Examined, examine, of_text, too_long
 from tools.judge.effects import effect_of, farther
 from tools.judge.findings import Finding, digest_of, visible
-from tools.judge.key_programs import may_be_torn, typed_text
+from tools.judge.key_programs import typed_text
 from tools.judge.keys import examine_keys, unknown_readers, unsure
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.base import BOUNDARY
@@ -75,8 +75,7 @@ def examine_input(effect: WritesInput, setting: Setting, files: Snapshot) -> Exa
     runs = [one for one in start.findings if one.key in _RUNS]
     unclear = [one for one in start.findings if one.key.startswith(_UNCLEAR) and one.key not in _RUNS]
     found += unclear
-    torn = effect.interrupted and any(may_be_torn(line, fed(f"{line}\n").acts) for line in before.splitlines())
-    if effect.before is None or torn:
+    if effect.before is None:
         found += [replace(one, why=f"{one.why}, and earlier input is unknown") for one in runs]
     pressed = examine_keys(effect, start.acts, whole.acts, runs) if effect.keys else []
     found += pressed

@@ -44,10 +44,6 @@ _REBINDS = names("bind bindkey zle abbr")
 _SHOWS = frozenset("-a --all -g --save size speed sane echo -echo".split())
 """Words of stty that leave the meaning of keys as it is, or restore it."""
 _SETS = Regex(r"\btermios\b|\btc(?:set|get)attr\b|\btty\.set")
-_KEEPS = names("cd pushd popd export declare typeset readonly unset alias unalias set shopt enable source . eval read printf") | {
-    ""
-}
-"""Commands whose effect on a shell stays; "" is an assignment."""
 _SECURED_BY = "LESSSECURE"
 _CHANGES_VARIABLES = names("unset export declare typeset readonly read")
 
@@ -96,13 +92,6 @@ def _changes_pagers(act: Act, words: Sequence[str]) -> bool:
     if act.name == "printf":
         return words[1:2] == ["-v"] and any(HOLE in word for word in words[2:3])
     return act.name in _CHANGES_VARIABLES and any(HOLE in word.partition("=")[0] for word in words[1:])
-
-
-def may_be_torn(line: str, acts: Sequence[Act]) -> bool:
-    """Return whether a line changes what later lines mean, and C-c may stop it before or after that. ``acts`` are the line's."""
-    if not any(code.language == "shell" for act in acts for code in act.code):
-        return ";" in line or line[:1] in (" ", "\t") or line.rstrip().endswith(":")
-    return "()" in line or (len(acts) > 2 and any(act.name in _KEEPS for act in acts))
 
 
 def _reads_keys(name: str, words: Sequence[str]) -> bool:

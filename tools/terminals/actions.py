@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from toolcrib.contract.dataclass import replace
 from toolcrib.contract.effects import Effect, UsesProcess, WritesInput
 from toolcrib.contract.errors import ExecutionFailed
 from toolcrib.contract.terminal import TerminalSize
@@ -16,7 +15,7 @@ from tools.environments.shell.driver import quote
 from tools.processes.process import GONE, Process
 from tools.processes.table import ProcessTable
 from tools.processes.waiting import Until
-from tools.terminals.modes import discards_on_interrupt, require_usual_input
+from tools.terminals.modes import require_usual_input
 from tools.terminals.prompts import PromptWatch
 from tools.terminals.secrets import Redact
 from tools.terminals.terminal import CHANGED, HELD, SessionTerminal
@@ -73,8 +72,7 @@ def _effect(table: ProcessTable, name: str, terminal: SessionTerminal, typed: Ty
     given = table.inputs.get(name)
     command, cwd = str(record.get("command", "")), str(record.get("cwd", ""))
     shell, before = (None if given is None else given.shell), terminal.typed.written
-    interrupted = terminal.typed.interrupted
-    return WritesInput(name, typed.text, command, cwd, shell, before, typed.keys, typed.certain, interrupted)
+    return WritesInput(name, typed.text, command, cwd, shell, before, typed.keys, typed.certain)
 
 
 async def press(table: ProcessTable, args: Mapping[str, Any], record: Mapping[str, Any], judged: Sequence[Effect]) -> None:
@@ -89,10 +87,7 @@ async def press(table: ProcessTable, args: Mapping[str, Any], record: Mapping[st
             raise ExecutionFailed(CHANGED)
     elif not judged or not isinstance(judged[0], UsesProcess):
         raise ExecutionFailed(CHANGED)
-    loses = INTERRUPT in typed.keys and await discards_on_interrupt(table.terminals, terminal)
     await terminal.press(typed)
-    if loses and terminal.typed.written:  # its program may not get lines that were typed ahead
-        terminal.typed = replace(terminal.typed, written=None)
     give_up, pressed = time.monotonic() + _MOST, time.monotonic()
     while terminal.runs and time.monotonic() < give_up:
         await asyncio.sleep(_LOOK)

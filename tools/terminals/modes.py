@@ -51,11 +51,3 @@ async def require_usual_input(terminals: Terminals, terminal: SessionTerminal, n
     joins = by_line and ("-icrnl" in words or "igncr" in words)
     if joins or "istrip" in words or "iuclc" in words or not all(_CONTROL.fullmatch(value) for value in special):
         raise ExecutionFailed(_CHANGED.format(name))
-
-
-async def discards_on_interrupt(terminals: Terminals, terminal: SessionTerminal) -> bool:
-    """Return whether C-c discards text that no program has read yet, although new terminals keep it (see Terminals.open)."""
-    try:
-        return "-noflsh" in (await terminals.settings(terminal)).split()
-    except ExecutionFailed:
-        return True

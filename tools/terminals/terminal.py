@@ -32,7 +32,7 @@ _CONTROLS = Regex(r"[\x00-\x08\x0b-\x1f\x7f]+")
 _WRAPPED = 4
 """Lines above the screen whose end may be the beginning of a secret on it."""
 HELD = "the user types in this terminal: wait until they give it back"
-CHANGED = "nothing was typed: the program asked its terminal a question, or another call typed something; call again"
+CHANGED = "nothing was typed: the program asked its terminal a question, or the user or another call typed something; call again"
 _TYPED = "the user typed here since your last look, and may have left an unfinished line"
 MOST_LINES = 200
 """Lines above the screen that one look returns at most."""
@@ -249,7 +249,7 @@ class SessionTerminal:
 
     def interrupt_lines(self) -> None:
         """Record that a signal may have stopped a line in the middle."""
-        self.typed = replace(self.typed, interrupted=self.typed.interrupted or self.typed.written != "")
+        self.typed = replace(self.typed, written=self.typed.written and None)
 
     async def resize(self, size: TerminalSize) -> None:
         """Change the size of the terminal and its screen."""

@@ -28,7 +28,6 @@ _ENDS = 1.0
 _RUN = r"""
 (
 \builtin set +eux; \builtin set -f; IFS=$' \t\n'; \builtin umask 077
-\builtin command stty noflsh 2>/dev/null
 \builtin read -r s </proc/self/stat; \builtin set -- ${s##*) }; p=$4
 [[ $p -gt 0 && -e /proc/$p/stat ]] || p=$$
 \builtin read -r s </proc/$p/stat; \builtin set -- ${s##*) }

@@ -23,14 +23,12 @@ _ELSEWHERE = Regex(r"(?i)(?:ctrl|control|alt|meta|shift|cmd)[-+ ]\S+|<.+>")
 @dataclass(frozen=True, slots=True)
 class TypedLine:
     """Text typed so far: ``written`` are all finished lines, None if one of them is unknown; ``pending`` is the unfinished
-    line; ``certain`` is False if keys changed that line in a way that only the program knows. ``interrupted``: C-c was pressed
-    after a line.
+    line; ``certain`` is False if keys changed that line in a way that only the program knows.
     """
 
     written: str | None = ""
     pending: str = ""
     certain: bool = True
-    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,6 @@ def typing(before: TypedLine, keys: Sequence[str]) -> Typing:
     """
     written, pending, certain = before.written, before.pending, before.certain
     done, everything = "", True
-    interrupted = before.interrupted or (INTERRUPT in keys and written != "")
     if INTERRUPT in keys[:-1] and not {*keys[keys.index(INTERRUPT) :]} <= {INTERRUPT, END}:
         raise InvalidArguments("keys: press C-c in a call of its own; a program may lose a part of the keys after it")
     for key in keys:
@@ -125,13 +122,14 @@ def typing(before: TypedLine, keys: Sequence[str]) -> Typing:
             everything = everything and certain
             written = f"{written}{pending}\n" if certain and written is not None else None
             done, pending, certain = f"{done}{pending}\n", "", True
-        elif key in (INTERRUPT, END) and not pending and certain:
-            continue
         elif key == INTERRUPT:
-            certain = False
+            written = None if written else written  # it may stop a line in the middle, and discards those that were not read
+            certain = certain and not pending
+        elif key == END and not pending and certain:
+            continue
         else:
             certain = everything = False
     text = f"{done}{pending}\n" if pending else done
     if any(len(line.encode("utf-8", "replace")) > _LONGEST_LINE for line in text.split("\n")):
         raise InvalidArguments(f"a line is longer than {_LONGEST_LINE:,} bytes: write it to a file, and use that")
-    return Typing(tuple(keys), text, everything, TypedLine(written, pending, certain, interrupted))
+    return Typing(tuple(keys), text, everything, TypedLine(written, pending, certain))

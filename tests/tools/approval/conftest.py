@@ -148,8 +148,8 @@ class Bench(Floor):
         typed = self.typing
         if typed.only_ends:
             return [UsesProcess(self.name, "interrupts it")]
-        before, torn = self.typed.written, self.typed.interrupted
-        return [WritesInput(self.name, typed.text, self.command, PROJECT, None, before, typed.keys, typed.certain, torn)]
+        before = self.typed.written
+        return [WritesInput(self.name, typed.text, self.command, PROJECT, None, before, typed.keys, typed.certain)]
 
     def open(self, command: str) -> str | set[str]:
         """Start a program in a terminal."""

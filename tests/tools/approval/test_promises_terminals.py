@@ -132,7 +132,6 @@ ORDINARY = {
     "lines for python": [PYTHON, "LINE x = [n * n for n in range(5)]", "LINE print(sum(x))", "KEYS C-c", "KEYS C-d"],
     "a block for python": [PYTHON, "LINE for n in range(3):\n  print(n)\n\n", "TYPE 1 + 1", "KEYS Enter"],
     "lines for a shell": [SHELL, "LINE cd src", "LINE ls -la", "LINE git status", "LINE [ ! -e x ] && echo no", "KEYS C-c"],
-    "a shell's program, interrupted": [SHELL, "LINE npm test", "KEYS C-c", "LINE git diff --stat", "KEYS C-d"],
     "a line in pieces": [SHELL, "TYPE ls", "TYPE  -la", "KEYS Enter"],
     "node": ["TERM node", "LINE let x = 2", "LINE x + 1"],
     "sqlite": ["TERM sqlite3 a.db", "LINE select 1;", "LINE .tables"],

@@ -43,9 +43,7 @@ def asked(steps: list[str], layers: Layers, shell: ShellState | None = None) -> 
             continue
         keys = lines_of(rest) if kind == "LINE" else keys_of([f"text:{rest}"] if kind == "TYPE" else rest.split())
         pressed = typing(typed, keys)
-        effect = WritesInput(
-            *("job", pressed.text, command, PROJECT, shell, typed.written, pressed.keys, pressed.certain, typed.interrupted)
-        )
+        effect = WritesInput("job", pressed.text, command, PROJECT, shell, typed.written, pressed.keys, pressed.certain)
         found = [] if pressed.only_ends else judge(entry, [effect], setting=Setting(home=HOME)).findings
         left = {one.key for one in remaining(found, layers)}
         typed = pressed.after

@@ -15,6 +15,7 @@ import pytest
 
 from tests.tools.conftest import Desk
 from toolcrib import RunsCommand, UsesProcess, WritesInput
+from tools.dispatch.bridge import run_async
 
 # -- starting --------------------------------------------------------------------------------------------------------
 
@@ -368,21 +369,41 @@ def test_a_signal_may_stop_a_line_as_c_c_does(desk: Desk) -> None:
     desk.terminal("python3 -q", background=True, name="job")
     desk.process("wait", "job", prompt=True)
     desk.process("write", "job", text="import time; time.sleep(100)")
-    assert not desk.gate.effects[0].interrupted
+    assert desk.gate.effects[0].before == ""
     desk.process("signal", "job", signal="INT")
     desk.process("write", "job", text="1 + 1")
-    assert desk.gate.effects[0].interrupted
+    assert desk.gate.effects[0].before is None
 
 
-@pytest.mark.parametrize(("setting", "before"), [("noflsh", "sleep 100\n"), ("-noflsh", None)])
-def test_lines_that_an_interrupt_may_discard_are_unknown_afterwards(desk: Desk, setting: str, before: str | None) -> None:
-    desk.terminal(f"stty {setting}; PS1='> ' bash --norc", background=True, name="job")
+def test_lines_are_unknown_after_an_interrupt(desk: Desk) -> None:
+    """A terminal discards what was typed ahead, and the line that runs may stop in the middle."""
+    desk.terminal("PS1='> ' bash --norc", background=True, name="job")
     desk.process("wait", "job", prompt=True)
     desk.process("write", "job", text="sleep 100")
+    desk.process("write", "job", text="echo typed ahead")
     desk.keys("job", "C-c")
-    desk.process("write", "job", text="ls")
+    desk.process("write", "job", text="echo then")
     (effect,) = desk.gate.effects
-    assert (effect.before, effect.interrupted) == (before, True)
+    assert effect.before is None
+    assert "\nthen" in desk.process("screen", "job")["screen"]
+    assert "\ntyped ahead" not in desk.process("screen", "job")["screen"]
+
+
+def test_an_interrupt_discards_hidden_text(desk: Desk) -> None:
+    """003-30: otherwise the next prompt shows a part of a password that the user typed."""
+    desk.terminal("PS1='> ' bash --norc", background=True, name="job")
+    desk.process("wait", "job", prompt=True)
+    desk.process("write", "job", text="read -s x")
+    terminal = desk.scope.processes.terminals.get("job")
+    assert terminal is not None
+    assert terminal.hold("a user")
+    run_async(terminal.type_bytes(b"half a pass"))
+    run_async(terminal.type_bytes(b"\x03"))
+    terminal.release("a user")
+    desk.process("write", "job", text="echo then")
+    shown = desk.process("screen", "job")["screen"]
+    assert "\nthen" in shown
+    assert "half" not in shown
 
 
 def test_lines_after_a_user_typed_follow_unknown_ones(desk: Desk) -> None:
