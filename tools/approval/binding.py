@@ -90,7 +90,7 @@ def owner_of(effects: Sequence[Effect]) -> str:
 
 def inputs_of(effects: Sequence[Effect]) -> list[dict[str, str]]:
     """Return what a call writes to the input of background processes, and what these run. ``keys`` has the keys that it presses
-    in a terminal, if these edit or recall text.
+    in a terminal, unless they only type lines.
     """
     written = (effect for effect in effects if isinstance(effect, WritesInput))
     given = ({"name": one.process, "text": one.text, "program": one.command, "keys": _pressed(one)} for one in written)
@@ -98,8 +98,9 @@ def inputs_of(effects: Sequence[Effect]) -> list[dict[str, str]]:
 
 
 def _pressed(effect: WritesInput) -> str:
-    """Return uncertain keys as text for people: typed texts in quotation marks, names of keys as they are."""
-    if effect.certain:
+    """Return keys as text for people: typed texts in quotation marks, names of keys as they are. "" for keys that type lines."""
+    types = [key.startswith("text:") and key != "text: " for key in effect.keys]
+    if effect.certain and types == [True, False] * (len(types) // 2) + [True] * (len(types) % 2):
         return ""
     texts = (json.dumps(key[5:], ensure_ascii=False) if key.startswith("text:") else key for key in effect.keys)
     return " ".join(texts)

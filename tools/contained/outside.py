@@ -21,6 +21,10 @@ from tools.environments.rows import HERE
 SETTING = "sandbox.outside"
 """The operator's setting: ``ask``, or ``never``."""
 NOTICE = "ran outside the sandbox in another shell: changes of variables and folder do not carry over"
+_FOREGROUND = (
+    "the command can't work in the sandbox, and in the background or in a terminal it runs only there: leave out background and"
+    " pty, try it in the sandbox with outside: false, or ask the user to run it"
+)
 _REFUSED = "outside: no command runs outside the sandbox here (sandbox.outside is never); leave it out"
 
 
@@ -67,6 +71,8 @@ async def outside_effect(args: Mapping[str, Any], ctx: ToolCallContext) -> RunsC
     command, given = args["command"], args.get("cwd") or ""
     if wanted is False or (wanted is None and not needs_outside(command, holds)):
         return None
+    if args.get("background") or args.get("pty"):  # before a user is asked
+        raise InvalidArguments(_FOREGROUND)
     outside = environment.outside()
     cwd = await outside.resolve(given if given.startswith("~") else posixpath.join(environment.cwd, given))
     if innermost(holds, cwd) == "ephemeral":

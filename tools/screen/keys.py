@@ -17,7 +17,7 @@ _NUMBERS: Mapping[str, int] = {
 }  # fmt: skip
 _ALIASES: Mapping[str, str] = {
     "return": "Enter", "esc": "Escape", "bspace": "Backspace", "del": "Delete", "ins": "Insert", "pgup": "PageUp",
-    "pgdn": "PageDown",
+    "pgdn": "PageDown", "npage": "PageDown", "ppage": "PageUp", "ic": "Insert", "dc": "Delete", "kpenter": "Enter",
 }  # fmt: skip
 KEYS = (*_PLAIN, *_LETTERS, *_NUMBERS)
 """Names of keys; before them C-, M- and S- stand for Ctrl, Alt and Shift. A single character is its own name."""

@@ -18,9 +18,11 @@ from tools.processes.scripts import MARK
 from tools.terminals.terminal import SessionTerminal
 
 NONE = "{} opens no terminals: leave out pty"
-_VARIABLES: Mapping[str, str] = {"LESSSECURE": "1", "HISTFILE": "", "PYTHON_BASIC_REPL": "1"}
-"""Variables of programs in terminals: pagers start no programs, shells keep no history in the user's file, and Python adds no
-indentation to typed lines.
+_VARIABLES: Mapping[str, str] = {
+    "LESSSECURE": "1", "HISTFILE": "", "PYTHON_BASIC_REPL": "1", "GIT_PAGER": "less || cat",
+}  # fmt: skip
+"""Variables of programs in terminals: pagers start no programs, shells keep no history in the user's file, Python adds no
+indentation to typed lines, and git takes no pager from the configuration of a repository.
 """
 _ENDS = 1.0
 """Seconds that the end of a program may take to be seen."""

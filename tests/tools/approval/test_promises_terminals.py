@@ -228,9 +228,17 @@ def test_a_user_sees_the_keys_and_the_program(bench: Bench) -> None:
     assert 'press wants to press keys in the terminal of the process job:\n  │ Escape "[" Up' in prompt
     assert "which runs:\n  │ bash" in prompt
     assert 'to the input of job: Escape "[" Up' in ticket.message
-    bench.step("LINE ls !!")
-    assert bench.last.result.suspension is not None
-    assert bench.last.result.suspension.message.splitlines()[0] == "press: to the input of job: ls !!"
+    for step, shown in (
+        ("LINE ls !!", "ls !!"),
+        ("KEYS Enter", "Enter"),
+        ("KEYS G q Enter", '"G" "q" Enter'),
+        ("KEYS Space", '" "'),
+    ):
+        bench.open("bash")
+        bench.allow()
+        bench.step(step)
+        assert bench.last.result.suspension is not None
+        assert bench.last.result.suspension.message.splitlines()[0] == f"press: to the input of job: {shown}"
     bench.open("bash")
     assert bench.last.result.suspension is not None
     assert "start wants to run in a terminal:\n  │ bash" in bench.last.result.suspension.parameters["prompt"]

@@ -157,6 +157,14 @@ def test_a_program_that_can_not_work_inside_is_asked_about_at_once(floor: Floor,
     assert [one.command for one in contained.executed] == ["docker ps"]
 
 
+@pytest.mark.parametrize("how", [{"pty": True}, {"background": True}])
+def test_it_is_not_asked_about_where_it_would_fail(floor: Floor, how: dict[str, Any]) -> None:
+    """003-30: outside, commands run in the foreground only."""
+    failed = floor.call("sudo ls", **how)
+    assert "try it in the sandbox with outside: false" in str(failed.result.message)
+    assert floor.asked == []
+
+
 @pytest.mark.parametrize("args", [{"outside": True}, {"outside": True, "cwd": "/project"}])
 def test_never_refuses_the_parameter(contained: FakeContained, args: dict[str, Any]) -> None:
     floor = Floor(contained, "never")

@@ -20,6 +20,14 @@ from tools.dispatch.bridge import run_async
 # -- starting --------------------------------------------------------------------------------------------------------
 
 
+def test_git_takes_no_pager_from_a_repository(desk: Desk) -> None:
+    """It could be any program, and would get the keys."""
+    desk.terminal("git init -q && git -c user.name=x -c user.email=x@x commit -q --allow-empty -m first")
+    desk.terminal("git config core.pager 'echo evil' && git config pager.branch 'echo evil'")
+    assert "first" in desk.terminal("git log --oneline")["screen"]
+    assert "evil" not in desk.terminal("git branch")["screen"]
+
+
 def test_a_command_that_ends_is_not_kept(desk: Desk) -> None:
     """003-30"""
     done = desk.terminal("tty; stty size; seq 40; exit 3")
