@@ -30,6 +30,8 @@ _PIECES = Regex(rb"[^\r\n\x03\x04\x1a]*[\r\n\x03\x04\x1a]|[^\r\n\x03\x04\x1a]+")
 _ENDS = (b"\r", b"\n", b"\x03", b"\x04", b"\x1a")
 _AGAIN, _PATIENCE = 0.25, 0.5
 """Seconds after which a terminal is examined again within a line, and seconds that this may take."""
+_PASTED = 3
+"""Lines that a user types at once at most. More are a paste."""
 _SHOWN = 0.2
 """Seconds that a program may take to show what was typed, before the line counts as hidden."""
 
@@ -50,7 +52,11 @@ class TypedInput:
 
     async def type(self, data: bytes) -> None:
         """Type, and record finished lines."""
-        for piece in _PIECES.findall(data):
+        pieces = _PIECES.findall(data)
+        if len(pieces) > _PASTED:
+            await self._paste(data)
+            return
+        for piece in pieces:
             ends = piece.endswith(_ENDS)
             if not self._line or ends or time.monotonic() - self._examined >= _AGAIN:
                 hides = await self._hides()
@@ -61,6 +67,13 @@ class TypedInput:
                 await self._terminal.type_bytes(text)
             if ends or len(self._line) > _LONGEST:
                 await self.keep(end)
+
+    async def _paste(self, data: bytes) -> None:
+        """Type pasted lines. Only that they were typed is recorded: each would have to be compared with the screen."""
+        self._is_hidden = True
+        await self._terminal.type_bytes(data)
+        self._line += data
+        await self.keep()
 
     async def keep(self, end: bytes = b"") -> None:
         """Type ``end``, which ends the line, and record the line. Without an end, record an unfinished line."""

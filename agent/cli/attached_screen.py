@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent.background.attached import ANOTHER, NO_ONE, YOU
@@ -60,8 +60,9 @@ def cut_row(row: str, columns: int, *, colours: bool) -> tuple[str, int]:
 class AttachedScreen:
     """The window with an attached terminal. Its last row shows who types, in the chat's colours."""
 
-    def __init__(self, name: str, theme: Theme, window: TerminalSize) -> None:
+    def __init__(self, name: str, theme: Theme, window: TerminalSize, asks: Callable[[], bool]) -> None:
         self._name, self._theme = one_line(name), theme
+        self._asks, self._asked = asks, False
         self._painted: list[str] = []
         self.window = window
         self._view: TerminalView | None = None
@@ -81,6 +82,15 @@ class AttachedScreen:
         self.window, self._painted = window, []
         if self._view is not None:
             self.paint(self._view)
+
+    def look_for_requests(self) -> None:
+        """Show whether an approval request waits, and ring the bell for a new one."""
+        if self._asks() != self._asked:
+            self._asked = not self._asked
+            if self._asked:
+                tty.write("\a")
+            if self._view is not None:
+                self.paint(self._view)
 
     def paint(self, view: TerminalView) -> None:
         """Paint the rows that changed. A terminal larger than the window is shown around its cursor."""
@@ -103,7 +113,8 @@ class AttachedScreen:
 
     def _last_row(self, view: TerminalView, columns: int) -> str:
         cut = " · larger than this window" * (len(view.rows) >= self.window.rows or view.columns > columns)
-        return self._status(f"{_WORDS[view.typist]}{cut}", columns, is_ours=view.typist == YOU)
+        asks = "an approval request waits · " * self._asked
+        return self._status(f"{asks}{_WORDS[view.typist]}{cut}", columns, is_ours=view.typist == YOU or self._asked)
 
     def _status(self, words: str, columns: int, *, is_ours: bool) -> str:
         text = shortened(f"{self._name} · {words}", columns)
@@ -114,11 +125,13 @@ class AttachedScreen:
         tty.write(f"\x1b[{self.window.rows};1H{self._status(words, self.window.columns, is_ours=True)}")
 
 
-async def show_terminal(attached: Attached, name: str, theme: Theme, is_over: asyncio.Event) -> str:
+async def show_terminal(
+    attached: Attached, name: str, theme: Theme, is_over: asyncio.Event, asks: Callable[[], bool] = lambda: False
+) -> str:
     """Show a terminal until the user leaves it, it ends, or ``is_over`` is set. Return what happened. Raises ToolcribError if the
-    window is too small. The user's own terminal is then as before.
+    window is too small. The user's own terminal is then as before. ``asks`` returns whether an approval request waits.
     """
-    screen = AttachedScreen(name, theme, TerminalSize(*tty.size()))
+    screen = AttachedScreen(name, theme, TerminalSize(*tty.size()), asks)
     try:
         if screen.window.columns < _SMALLEST.columns or screen.window.rows < _SMALLEST.rows:
             raise ToolcribError(f"the window is too small: {_SMALLEST.columns} columns and {_SMALLEST.rows} rows are needed")
@@ -152,6 +165,7 @@ async def _show(attached: Attached, screen: AttachedScreen) -> None:
 async def _fit(attached: Attached, screen: AttachedScreen) -> None:
     while True:
         await asyncio.sleep(_LOOK)
+        screen.look_for_requests()
         if (now := TerminalSize(*tty.size())) != screen.window:
             screen.fit(now)
             if screen.is_typing:

@@ -369,7 +369,7 @@ class InteractiveChat:
         from agent.cli.attached_screen import show_terminal
 
         async with self.keyboard.aside():
-            return await show_terminal(attached, name, self.board.painter.theme, self._is_ended)
+            return await show_terminal(attached, name, self.board.painter.theme, self._is_ended, lambda: self.questions.stands)
 
     async def read(self, whole: str, diff: str = "") -> None:
         """Show a text and a diff, in the pager if they are long."""

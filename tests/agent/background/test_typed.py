@@ -64,3 +64,20 @@ def test_an_unfinished_line_that_the_program_hides_is_not_recorded(scope: CallSc
         return await recorded(scope)
 
     assert set(asyncio.run(run())) == {None}
+
+
+def test_a_paste_reaches_the_program_at_once_and_is_recorded_as_hidden(scope: CallScope, tmp_path: Path) -> None:
+    """003-30: it may hold anything, and comparing each of its lines with the screen would take minutes."""
+    text = "".join(f"line {number}\r" for number in range(3_000))
+
+    async def run() -> list[str | None]:
+        await scope.processes.start("tty", "cat >all; sleep 100", str(tmp_path), size=SIZE)
+        attached = LocalAttached(scope, "tty")
+        await attached.type(text.encode(), SIZE)
+        await attached.type(b"the last\r", SIZE)
+        await attached.type(b"\x04", SIZE)
+        await attached.close()
+        return await recorded(scope)
+
+    assert asyncio.run(run())[0] is None
+    assert (tmp_path / "all").read_text() == text.replace("\r", "\n") + "the last\n"
