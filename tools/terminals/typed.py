@@ -123,7 +123,7 @@ def typing(before: TypedLine, keys: Sequence[str]) -> Typing:
             written = f"{written}{pending}\n" if certain and written is not None else None
             done, pending, certain = f"{done}{pending}\n", "", True
         elif key == INTERRUPT:
-            written = None if written else written  # it may stop a line in the middle, and discards those that were not read
+            written = None if written else written  # C-c may stop a line in the middle, and discards unread lines
             certain = certain and not pending
         elif key == END and not pending and certain:
             continue
