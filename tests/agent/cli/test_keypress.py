@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import select
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -30,6 +31,7 @@ async def pressed(terminal: tuple[int, TextIO], *typed: bytes, quiet: bool = Fal
         for keys in typed:
             await asyncio.sleep(0.1)
             os.write(hand, keys)
+            select.select([source], [], [], 1)  # the kernel may pass them on late
 
     typing = asyncio.create_task(types())
     try:
