@@ -22,11 +22,14 @@ PRESET = "toolcrib-"
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """A bundle of tools. ``tools`` are names that need not be registered yet; ``includes`` are other toolsets."""
+    """A bundle of tools. ``tools`` are names that need not be registered yet; ``includes`` are other toolsets. ``prefix``, if not
+    "", includes every toolset of registered tools whose name begins with it.
+    """
 
     description: str
     tools: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
+    prefix: str = ""
 
 
 _WORK = ("terminal", "file", "todo", "memory", "session_search", "delegation")
@@ -36,8 +39,9 @@ TOOLSETS: Mapping[str, Toolset] = MappingProxyType(
         "safe": Toolset(
             "Reads, plans and asks; changes nothing.", ("read_file", "search_files"), ("todo", "session_search", "clarify")
         ),
+        "mcp": Toolset("The tools of all MCP servers.", prefix="mcp-"),
         "coding": Toolset("Reads, edits, runs and schedules.", includes=(*_WORK, "clarify", "cronjob")),
-        "toolcrib-cli": Toolset("The interactive terminal.", includes=("coding", "messaging")),
+        "toolcrib-cli": Toolset("The interactive terminal.", includes=("coding", "messaging", "mcp")),
         "toolcrib-gateway": Toolset(
             "Chats over a gateway, unless the platform has its own preset.", includes=("coding", "messaging")
         ),
@@ -159,6 +163,9 @@ class ToolsetCatalog:
             found.update(dict.fromkeys(bundle.tools))
             for inner in bundle.includes:
                 self._resolve(inner, (*path, name), found)
+            if bundle.prefix:
+                for toolset, tools in self._tools.toolsets().items():
+                    found.update(dict.fromkeys(tools if toolset.startswith(bundle.prefix) else ()))
         elif not registered:
             legacy = _LEGACY_TOOLSET_MAP.get(name)
             if legacy is None:

@@ -87,6 +87,7 @@ class Crib:
         """Sources of tools: the plugins, and the sources that they and the process add."""
         self._plugin_tools = PluginTools(self.registry, self.sources)
         self._take_back: list[Callable[[], None]] = [self.sources.end]
+        self._add_mcp_servers(config)
         self._loaded = self._load_plugins(config) if config.plugins.enabled else []
         self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text), self.sources)
         self._sessions: weakref.WeakKeyDictionary[Session, None] = weakref.WeakKeyDictionary()
@@ -234,6 +235,13 @@ class Crib:
             origins=self.store.origins,
             mode=policy.mode,
         )
+
+    def _add_mcp_servers(self, config: Config) -> None:
+        if config.mcp.servers:
+            from agent.mcp.discovery import add_servers
+
+            hub = add_servers(config, self.registry, self.sources, lambda folder: self.workspace(folder or None))
+            self._take_back.append(hub.close)
 
     # -- additions by plugins ------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from benchmarks.core import CannotMeasureError, Figure, as_lines, as_table
 GROUPS = (
     *("start", "dispatch", "definitions", "terminal", "safe", "loop", "wire", "text", "preview"),
     *("delegate", "judge", "places", "park", "many", "store", "context", "face", "size", "gateway", "platforms"),
-    *("cron", "snapshots", "safe_net", "processes", "pty"),
+    *("cron", "snapshots", "safe_net", "processes", "pty", "mcp"),
 )
 """Groups: each is a module here, and usually the part of its figures' names before the dot."""
 

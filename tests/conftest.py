@@ -58,6 +58,7 @@ WITH_DEFAULTS = (
     "agent/test_snapshots", "agent/cli/commands/test_call", "agent/cli/commands/test_chat",
     "agent/cli/commands/test_completion", "agent/cli/commands/test_config", "agent/cli/commands/test_docs",
     "agent/cli/commands/test_doctor", "agent/cli/commands/test_env", "agent/cli/commands/test_explain",
+    "agent/cli/commands/test_mcp", "agent/mcp",
     "agent/cli/commands/test_run", "agent/cli/commands/test_sandbox", "agent/cli/commands/test_setup",
     "agent/cli/commands/test_undo",
 )  # fmt: skip

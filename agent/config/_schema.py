@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from agent.config._cron import CronConfig
 from agent.config._environments import EnvironmentsConfig, SandboxSettings, TerminalConfig
+from agent.config._mcp import McpConfig
 from agent.config._model import (
     COUNT,
     CompressionConfig,
@@ -335,6 +336,7 @@ class Config:
     notices: tuple[str, ...] = field(default=(), compare=False, metadata=_INTERNAL)
     digest: str = field(default="", compare=False, metadata=_INTERNAL)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False, metadata=_INTERNAL)
+    mcp: McpConfig = field(default_factory=McpConfig)
 
     @property
     def folder(self) -> Path:

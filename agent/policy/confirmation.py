@@ -29,6 +29,7 @@ STATE_FILE = "confirmed.json"
 WATCHED = (
     "approval",
     "plugins",
+    "mcp",
     "tools.disabled",
     "toolsets",
     "platforms",

@@ -141,4 +141,20 @@ class SchedulesJob:
     replaces: str = ""
 
 
-Effect: TypeAlias = RunsCommand | WritesInput | UsesProcess | ReadsFile | WritesFile | DeletesFile | SchedulesJob | SendsMessage
+@dataclass(frozen=True, slots=True)
+class CallsServer:
+    """Calls the tool ``tool`` of the MCP server ``server``, under the server's own name for it. What the server does is unknown.
+
+    ``where`` describes for users where the server runs. ``destroys``: the server declares that the call may destroy something.
+    A server's other declarations are not believed.
+    """
+
+    server: str
+    tool: str
+    where: str = ""
+    destroys: bool = False
+
+
+Effect: TypeAlias = (
+    RunsCommand | WritesInput | UsesProcess | ReadsFile | WritesFile | DeletesFile | SchedulesJob | SendsMessage | CallsServer
+)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.effects import (
+    CallsServer,
     DeletesFile,
     Effect,
     ReadsFile,
@@ -81,6 +82,8 @@ def judge(
             judged.findings += _message(effect)
         elif isinstance(effect, SchedulesJob):
             judged.findings.append(_job(effect))
+        elif isinstance(effect, CallsServer):
+            judged.findings.append(_server(entry, effect))
         elif isinstance(effect, UsesProcess):
             pass  # it is the session's own, which the user allowed to start
         else:
@@ -193,6 +196,16 @@ def _outside(effect: RunsCommand) -> Finding:
 
 def _host(host: str) -> Finding:
     return Finding(f"net.host@{host}", "ask", f"reaches {host}, which the sandbox does not allow yet", host, effect="remote")
+
+
+def _server(entry: ToolEntry, effect: CallsServer) -> Finding:
+    """Return the finding of a call to an MCP server. A grant ends when the tool's schema or description changes."""
+    level: Level = "ask-once" if effect.destroys else "ask"
+    why = f"the MCP server {effect.server} ({effect.where}) does this, and toolcrib can't see how"
+    why += "; it says that this may destroy something" if effect.destroys else ""
+    text = visible(f"{effect.server}: {effect.tool}", _MOST_SHOWN)
+    settings = ((f"tool:{entry.name}", digest_of(entry.claims)),)
+    return Finding(f"mcp.call@{effect.server}/{effect.tool}", level, why, text, settings=settings, effect="remote")
 
 
 def _opaque(entry: ToolEntry) -> Finding:

@@ -14,6 +14,7 @@ CHANGES = {
     "doctor": "doctor --fix",
     "env": "env stop x",
     "gateway": "gateway pair approve 4",
+    "mcp": "mcp lock x",
     "memory": "memory forget x",
     "plugins": "plugins trust x",
     "ps": "ps kill x",

@@ -19,6 +19,8 @@ from tools.environments.shell.shell import Shell
 
 _CHUNK = 1 << 16
 _LOOK = 0.02
+_WATCH = 1.0
+"""Seconds between checks for what the kernel does not report: another thread has ended the process."""
 _GRACE = 0.5
 
 
@@ -95,7 +97,8 @@ class LocalBackgroundProcess:
                     if event == shell.process.fileno():
                         shell.epoll.unregister(event)
 
-        seconds = _LOOK if give_up is None else max(0.0, min(_LOOK, give_up - loop.time()))
+        longest = _WATCH if shell.process.fileno() >= 0 else _LOOK
+        seconds = longest if give_up is None else max(0.0, min(longest, give_up - loop.time()))
         with contextlib.suppress(ValueError, OSError):  # closed meanwhile
             await self._waits.wait(shell.epoll.fileno(), seconds, consume)
 

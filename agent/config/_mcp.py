@@ -1,0 +1,110 @@
+"""The schema of MCP servers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from agent.config._model import COUNT
+from agent.config._setting import NAMES, SECONDS, above_zero, absolute, all_text, at_least_one, env_names, is_base_url, setting
+from toolcrib.contract.dataclass import dataclass
+
+_TEXTS = "names, each with a text"
+
+
+def _sound(values: Mapping[str, McpServer]) -> bool:
+    """Accept names that toolsets and names of tools can contain, and servers that are either a program or an address."""
+    return all(
+        re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", name) and bool(server.command) != bool(server.url)
+        for name, server in values.items()
+    )
+
+
+def _headers(values: Mapping[str, str]) -> bool:
+    return all(re.fullmatch(r"[A-Za-z0-9-]+", name) and value.isprintable() for name, value in values.items())
+
+
+def _variables(values: Mapping[str, str]) -> bool:
+    return env_names(tuple(values)) and not any("\0" in value for value in values.values())
+
+
+def _hosts(values: tuple[str, ...]) -> bool:
+    from agent.config._environments import _all_hosts
+
+    return _all_hosts(values)
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    command: tuple[str, ...] = setting(
+        (), "The program that is the server, with its arguments.", expect="a list of words", check=all_text
+    )
+    url: str = setting(
+        "", "Address of a server that is reached over HTTP, instead of command.", expect="an http(s) URL", check=is_base_url
+    )
+    transport: Literal["http", "sse"] = setting(
+        "http", "How url is used. http: streamable HTTP. sse: the older transport of servers from before 2025-03."
+    )
+    protocol: Literal["auto", "legacy"] = setting(
+        "auto", "Version of the protocol. auto: the newest that the server speaks. legacy: those before 2026."
+    )
+    enabled: bool = setting(True, "Whether sessions may have its tools.", expect="true or false")
+    tools: tuple[str, ...] | None = setting(
+        None,
+        "Tools of the server that sessions may have, by its own names. null: all.",
+        expect=f"{NAMES}, or null",
+        check=all_text,
+    )
+    env: Mapping[str, str] = setting(
+        dict,
+        "Environment variables of its program. Put secrets into secrets.env, and name them in secrets.",
+        expect=_TEXTS,
+        check=_variables,
+    )
+    secrets: tuple[str, ...] = setting(
+        (),
+        "Names of secrets (in the environment or in secrets.env) that its program gets as environment variables.",
+        expect=NAMES,
+        check=env_names,
+    )
+    headers: Mapping[str, str] = setting(
+        dict,
+        "Headers of each request to url. ${NAME} is replaced by the secret of that name.",
+        expect="names of headers, each with a text",
+        check=_headers,
+    )
+    backend: str = setting(
+        "", "Backend that its program runs in. Empty: terminal.backend.", expect="the name of a backend, or nothing"
+    )
+    hosts: tuple[str, ...] = setting(
+        (),
+        "Hosts that its program may reach in the sandbox, besides sandbox.hosts.",
+        expect="a list of hosts, such as [example.org, 'localhost:5432']",
+        check=_hosts,
+    )
+    write: tuple[str, ...] = setting(
+        (),
+        "Folders that its program may change in the sandbox, besides the project and sandbox.write.",
+        expect="a list of paths, absolute or from ~",
+        check=lambda values: all(map(absolute, values)),
+    )
+    timeout: float = setting(60.0, "Seconds that a call may take.", expect=SECONDS, check=above_zero)
+    start_timeout: float = setting(30.0, "Seconds that its start may take.", expect=SECONDS, check=above_zero)
+    idle: float = setting(300.0, "Seconds without a call after which its program is stopped.", expect=SECONDS, check=above_zero)
+
+
+@dataclass(frozen=True, slots=True)
+class McpConfig:
+    """MCP servers, whose tools sessions can have. `toolcrib mcp add` adds one"""
+
+    servers: Mapping[str, McpServer] = setting(
+        dict,
+        "The servers, by names of your own. Only tools that you have seen and locked (`toolcrib mcp lock`) are offered.\n"
+        "  servers:\n"
+        "    files: {command: [npx, -y, '@modelcontextprotocol/server-filesystem@2026.8.31', /srv/data]}\n"
+        "    mail: {url: 'https://mcp.example.org/mcp'}",
+        expect="names (letters, digits, _ and -), each with either command or url",
+        check=_sound,
+    )
+    starts_at_once: int = setting(4, "Servers that may start at the same time.", expect=COUNT, check=at_least_one)

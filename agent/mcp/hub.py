@@ -1,0 +1,248 @@
+"""The servers that run in one process: each starts at its first call, and stops when it is idle.
+
+They run in one thread with an event loop of its own, because calls come from many loops, some of which live for one call only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from agent.config._mcp import McpServer
+from agent.mcp.asking import Question
+from agent.mcp.in_flight import CallInFlight, callbacks_for
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ExecutionFailed
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.types import Json, ToolResult
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+    from agent.mcp.connection import Listed, ServerConnection, ServerLink
+
+T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """Where a server runs, and for whom: sessions with equal places share it. ``folder`` is the project's."""
+
+    principal: str
+    folder: str
+
+
+class ReachesServers(Protocol):
+    """Makes the ways to servers."""
+
+    def place_of(self, server: McpServer, ctx: ToolCallContext, /) -> Place:
+        """Return the place of the server that a call of this session reaches."""
+        ...
+
+    async def link(self, name: str, server: McpServer, place: Place, /) -> ServerLink:
+        """Start or reach a server. Raises ToolcribError and OSError."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """A server at a place. ``using`` counts calls, ``calls`` have reached it; tools in ``allowed`` may be called."""
+
+    place: Place
+    calls: list[CallInFlight] = field(default_factory=list)
+    allowed: frozenset[str] = frozenset()
+    using: int = 0
+    idle: asyncio.TimerHandle | None = None
+    connection: ServerConnection = field(init=False)
+
+
+class Hub:
+    """The running servers. Callable from any thread.
+
+    ``servers`` returns the configured servers. ``listed`` is called with a server's name and what it lists, each time it has
+    started or says that its tools have changed. It returns the tools that may be called, by the server's names.
+    """
+
+    def __init__(
+        self,
+        servers: Callable[[], Mapping[str, McpServer]],
+        reaching: ReachesServers,
+        listed: Callable[[str, Listed], frozenset[str]],
+        *,
+        starts_at_once: int = 4,
+    ) -> None:
+        self._servers = servers
+        self._reaching = reaching
+        self._listed = listed
+        self._starts_at_once = starts_at_once
+        self._lock = threading.Lock()
+        self._thread: _LoopThread | None = None
+        self._kept: dict[tuple[str, Place], _Kept] = {}
+        self._asking: dict[tuple[str, str], CallInFlight] = {}
+        """Calls whose server waits for an answer, by session and call."""
+        self._starts: asyncio.Semaphore | None = None
+        self._is_closed = False
+
+    # -- from any thread -----------------------------------------------------------------------------------------
+
+    async def call(self, server: str, tool: str, args: Mapping[str, Json], ctx: ToolCallContext) -> ToolResult:
+        """Run a call of a locked tool, or continue it with the answer to the server's question. Raises ExecutionFailed."""
+        from agent.mcp.results import result_of
+
+        config = self._servers().get(server)
+        if config is None or not config.enabled:
+            raise ExecutionFailed(f"the MCP server {server} is no longer enabled")
+        if ctx.resume_input is not None:
+            given = await self._in_thread(self._answered(server, ctx))
+        else:
+            place = self._reaching.place_of(config, ctx)
+            given = await self._in_thread(self._begin(server, config, place, tool, args, ctx))
+        if isinstance(given, Question):
+            ticket = given.ticket(server, ctx.call)
+            return ToolResult.suspended_with(ctx.tool_name, ticket.message, ticket)
+        return await result_of(ctx.tool_name, given, ctx)
+
+    async def _in_thread(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        with self._lock:
+            if self._is_closed:
+                coroutine.close()
+                raise ExecutionFailed("toolcrib ends: no MCP server is started")
+            if self._thread is None:
+                self._thread = _LoopThread()
+            future = self._thread.submit(coroutine)
+        return await asyncio.wrap_future(future)
+
+    def close(self) -> None:
+        """Stop all servers, from sync code. Later calls fail. May be called twice."""
+        with self._lock:
+            self._is_closed = True
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.submit(self._stop_all()).result()
+            thread.stop()
+
+    # -- in the thread -------------------------------------------------------------------------------------------
+
+    async def _begin(
+        self, name: str, config: McpServer, place: Place, tool: str, args: Mapping[str, Json], ctx: ToolCallContext
+    ) -> CallToolResult | Question:
+        going = CallInFlight(ctx)
+        going.task = asyncio.create_task(self._call(name, config, place, tool, args, going))
+        return await self._next(going)
+
+    async def _answered(self, name: str, ctx: ToolCallContext) -> CallToolResult | Question:
+        going = self._asking.pop((ctx.run_identity.session_id, ctx.call_id), None)
+        if going is None:
+            raise ExecutionFailed(
+                f"the MCP server {name} asked in a process of toolcrib that has ended, and its call with it; it is unknown what"
+                " it has done"
+            )
+        going.ctx = ctx
+        going.answer(ctx.resume_input)
+        return await self._next(going)
+
+    async def _next(self, going: CallInFlight) -> CallToolResult | Question:
+        """Wait for a call's end or its next question. If this is cancelled, so is the call."""
+        try:
+            found = await going.next()
+        except BaseException:
+            await going.cancel()
+            raise
+        if isinstance(found, Question):
+            self._asking[going.ctx.run_identity.session_id, going.ctx.call_id] = going
+        return found
+
+    async def _call(
+        self, name: str, config: McpServer, place: Place, tool: str, args: Mapping[str, Json], going: CallInFlight
+    ) -> CallToolResult:
+        async with self._using(name, config, place) as (kept, connection):
+            if tool not in kept.allowed:
+                raise ExecutionFailed(
+                    f"the tool {tool} of the MCP server {name} differs from the locked one: a user can compare and lock it"
+                    f" (toolcrib mcp lock {name})"
+                )
+            kept.calls.append(going)
+            try:
+                return await connection.call(tool, args, going.on_progress)
+            finally:
+                kept.calls.remove(going)
+
+    @contextlib.asynccontextmanager
+    async def _using(self, name: str, config: McpServer, place: Place) -> AsyncIterator[tuple[_Kept, ServerConnection]]:
+        kept = await self._running(name, config, place)
+        kept.using += 1
+        if kept.idle is not None:
+            kept.idle.cancel()
+        try:
+            await kept.connection.ready()
+            yield kept, kept.connection
+        finally:
+            kept.using -= 1
+            if not kept.using and kept.connection.is_open:
+                kept.idle = asyncio.get_running_loop().call_later(config.idle, self._end_idle, (name, place), kept)
+
+    async def _running(self, name: str, config: McpServer, place: Place) -> _Kept:
+        """Return the running server, after its start if it must be started."""
+        from agent.mcp.connection import ServerConnection
+
+        key = (name, place)
+        while (kept := self._kept.get(key)) is not None and not kept.connection.is_open:
+            if self._kept.get(key) is kept:
+                del self._kept[key]
+            await kept.connection.stop()  # the new one must not meet the old one's files
+        if kept is not None:
+            return kept
+        self._starts = self._starts or asyncio.Semaphore(self._starts_at_once)
+        kept = self._kept[key] = _Kept(place)
+
+        def on_listed(listed: Listed) -> None:
+            kept.allowed = self._listed(name, listed)
+
+        kept.connection = ServerConnection(
+            name,
+            lambda: self._reaching.link(name, config, place),
+            self._starts,
+            on_listed,
+            config.protocol,
+            config.start_timeout,
+            callbacks_for(kept.calls, place.folder),
+        )
+        return kept
+
+    def _end_idle(self, key: tuple[str, Place], kept: _Kept) -> None:
+        if not kept.using:
+            kept.connection.begin_stop()
+
+    async def _stop_all(self) -> None:
+        asking, self._asking = list(self._asking.values()), {}
+        await asyncio.gather(*(one.cancel() for one in asking))
+        kept, self._kept = list(self._kept.values()), {}
+        await asyncio.gather(*(one.connection.stop() for one in kept))
+
+
+class _LoopThread:
+    """A thread with an event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="toolcrib-mcp", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()

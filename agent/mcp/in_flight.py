@@ -1,0 +1,99 @@
+"""A call that a server works on, and what the server may ask of its client meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.mcp.asking import MOST_FIELDS, Declined, Question, questions_of
+from toolcrib.contract.context import ProgressStatus, ToolCallContext
+from toolcrib.contract.types import Json
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, ErrorData, ListRootsResult
+
+_log = logging.getLogger(__name__)
+
+
+class CallInFlight:
+    """A call. It belongs to one event loop. ``ctx`` is that of the latest run of its handler."""
+
+    def __init__(self, ctx: ToolCallContext) -> None:
+        self.ctx = ctx
+        self.task: asyncio.Task[CallToolResult]
+        self._questions: asyncio.Queue[Question] = asyncio.Queue()
+        self._answer: asyncio.Future[Json] | None = None
+        self._turn = asyncio.Lock()
+
+    async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Show the server's progress."""
+        self.ctx.report_progress(ProgressStatus.RUNNING, message, min(progress / total, 1.0) if total else None)
+
+    async def next(self) -> CallToolResult | Question:
+        """Wait for the result or the next question. Raises the call's exception."""
+        asked = asyncio.create_task(self._questions.get())
+        try:
+            await asyncio.wait([asked, self.task], return_when=asyncio.FIRST_COMPLETED)
+            return self.task.result() if self.task.done() else asked.result()
+        finally:
+            asked.cancel()
+
+    def answer(self, payload: Json) -> None:
+        """Answer the question."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(payload)
+
+    async def ask(self, question: Question) -> Json:
+        """Put a question to the user, and return the value. Raises Declined."""
+        async with self._turn:
+            while True:
+                self._answer = asyncio.get_running_loop().create_future()
+                self._questions.put_nowait(question)
+                try:
+                    return question.value(await self._answer)
+                except ValueError as error:
+                    question = question._replace(text=f"{question.text}\n({error})")
+
+    async def cancel(self) -> None:
+        """Cancel the call. Its server is told."""
+        self.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await self.task
+
+
+def callbacks_for(calls: Sequence[CallInFlight], folder: str) -> Mapping[str, Any]:
+    """Return the SDK's callbacks for a server. ``calls`` are its calls in flight: a question belongs to the oldest of them."""
+
+    async def elicit(_context: object, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        from mcp_types import INVALID_REQUEST, ElicitResult, ErrorData
+
+        questions = questions_of(params)
+        if not calls:
+            return ErrorData(code=INVALID_REQUEST, message="there is no call in which the user could be asked")
+        if questions is None:
+            return ErrorData(code=INVALID_REQUEST, message=f"the form has more than {MOST_FIELDS} fields")
+        content: dict[str, Any] = {}
+        try:
+            for question in questions:
+                value = await calls[0].ask(question)
+                if question.name:
+                    content[question.name] = value
+        except Declined:
+            return ElicitResult(action="decline")
+        return ElicitResult(action="accept", content=content if params.mode == "form" else None)
+
+    async def roots(_context: object) -> ListRootsResult:
+        from mcp_types import ListRootsResult, Root
+        from pydantic import FileUrl
+
+        found = Path(folder or Path.cwd())
+        return ListRootsResult(roots=[Root(uri=FileUrl(found.as_uri()), name=found.name)])
+
+    async def logged(params: Any) -> None:
+        _log.debug("an MCP server says (%s): %r", params.level, params.data)
+
+    return {"elicitation_callback": elicit, "list_roots_callback": roots, "logging_callback": logged}

@@ -1,0 +1,17 @@
+"""What a server is, without starting it."""
+
+from __future__ import annotations
+
+from agent.config import Config
+from agent.config._mcp import McpServer
+from agent.mcp.lock import digest_of_run
+
+
+def digest_of(config: Config, server: McpServer) -> str:
+    """Return the digest of what a server runs, or of its address."""
+    return digest_of_run(server.command, server.url, config.folder)
+
+
+def where(config: Config, server: McpServer) -> str:
+    """Return where a server runs, for users."""
+    return server.url or f"a program, in {server.backend or config.terminal.backend}"
