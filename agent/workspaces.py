@@ -222,9 +222,9 @@ def _operators(config: Config) -> tuple[Sequence[Rule], ToolRules | None]:
 def _saying(decisions: Sequence[ToolRule]) -> ToolRules:
     from tools.approval.operator_rules import decide
 
-    def says(name: str, args: Any, paths: Sequence[str]) -> RuleSays | None:
-        rule = decide(decisions, name, args if isinstance(args, Mapping) else {}, paths)
-        return None if rule is None else RuleSays(rule.decision, rule.tool, rule.why)
+    def says(name: str, args: Any, paths: Sequence[str], toolset: str) -> RuleSays | None:
+        rule = decide(decisions, name, args if isinstance(args, Mapping) else {}, paths, toolset)
+        return None if rule is None else RuleSays(rule.decision, rule.subject, rule.why)
 
     return says
 

@@ -40,7 +40,7 @@ def everybody(*configs: Config) -> list[Who]:
 def granted(config: Config, project_dir: Path, who: Sequence[Who]) -> Granted:
     """Return the rights of each user. If a user can't open a session, the error is each tool's reason. Raises ConfigError."""
     from agent.api import assemble
-    from agent.policy.permissions import permissions_by, runs_commands
+    from agent.policy.permissions import permissions_by
     from agent.store.memory import MemoryStore
     from toolcrib.contract.errors import ToolsetError
 
@@ -53,7 +53,7 @@ def granted(config: Config, project_dir: Path, who: Sequence[Who]) -> Granted:
                 found[platform, user] = Effective(dict.fromkeys(crib.registry.names(), f"no session can be opened: {error}"))
                 continue
             own = [name for name, reason in tools.items() if reason is None]
-            approval = permissions_by(config, platform, own, runs_commands(crib.registry, own))
+            approval = permissions_by(config, platform, own, crib.registry)
             found[platform, user] = Effective(tools, approval.lines())
     return found
 

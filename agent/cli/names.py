@@ -88,9 +88,13 @@ def _unknown_tools(crib: Crib) -> Iterator[CheckFinding]:
     wanted += [
         ("approval.tools", f"approval.tools[{number}]", rule.tool)
         for number, rule in enumerate(config.approval.tools)
-        if not any(fnmatchcase(name, rule.tool) for name in known)
+        if rule.tool and not any(fnmatchcase(name, rule.tool) for name in known)
     ]
+    toolsets = {entry.toolset for entry in crib.registry.entries()}
     for number, rule in enumerate(config.approval.tools):
+        if rule.toolset and not any(fnmatchcase(name, rule.toolset) for name in toolsets):
+            text = f"approval.tools[{number}] names the toolset {rule.toolset!r}, which no tool has"
+            yield CheckFinding("names.toolset", "note", f"{config.origin('approval.tools')}: {text}", f"fix {config.path}")
         entry = crib.registry.get(rule.tool)
         properties = {} if entry is None else entry.schema.get("parameters", {}).get("properties", {})
         for dotted in rule.args:

@@ -13,7 +13,7 @@ from toolcrib.contract.dataclass import dataclass
 @dataclass(frozen=True, slots=True)
 class RuleSetConfig:
     tools: tuple[OperatorToolRule, ...] = setting(
-        (), "Rules, as in approval.tools.", expect="a list of rules, each with tool, decision and why"
+        (), "Rules, as in approval.tools.", expect="a list of rules, each with tool or toolset, decision and why"
     )
 
 

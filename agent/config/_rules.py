@@ -30,14 +30,15 @@ class OperatorRule:
 @dataclass(frozen=True, slots=True)
 class OperatorToolRule:
     form: ClassVar[str] = "{tool: mcp_mail_*, decision: ask, why: sends mail in my name}"
-    tool: str = setting(..., "The tool's name, or a glob.", expect="text")
     decision: Literal["allow", "ask", "deny"] = setting(..., "What happens to calls that it matches.")
     why: str = setting(..., "The reason, shown in the approval request or to the model.", expect="text")
+    tool: str = setting("", "The tool's name, or a glob.", expect="text")
     args: Mapping[str, str] = setting(
         dict,
         "Names of arguments, each with a glob, or re: and a regular expression.",
         expect="names of arguments, each with a glob, or with re: and a regular expression",
     )
+    toolset: str = setting("", "The tool's toolset, or a glob, instead of tool. If both are set, both must match.", expect="text")
 
 
 RULES_DOC = """\
@@ -65,11 +66,12 @@ that are blocked or asked about every time.
       counter: [rm -rf build src, sudo rm -rf build]"""
 
 TOOLS_DOC = """\
-Rules for calls of a tool, whatever its effects. tool is a name or a glob. args are globs (* stays within a folder, ** does
-not) or re: and a regular expression; path also matches every file that a call would touch. Of several rules that match, the
-strictest decides: deny, then ask, then allow. For files that shell commands change, use approval.rules.
+Rules for calls of a tool, whatever its effects. tool is a name or a glob. toolset, a name or a glob too, stands for all tools
+of a toolset: mcp-mail for those of the MCP server mail. args are globs (* stays within a folder, ** does not) or re: and a
+regular expression; path also matches every file that a call would touch. Of several rules that match, the strictest decides:
+deny, then ask, then allow. For files that shell commands change, use approval.rules.
   tools:
-    - tool: mcp_mail_*
+    - toolset: mcp-mail
       decision: ask   # or allow, deny
       why: sends mail in my name
     - tool: write_file

@@ -152,7 +152,9 @@ class ApprovalConfig:
     rules: tuple[OperatorRule, ...] = setting(
         (), RULES_DOC, expect="a list of rules, each with key, level, command, why and example"
     )
-    tools: tuple[OperatorToolRule, ...] = setting((), TOOLS_DOC, expect="a list of rules, each with tool, decision and why")
+    tools: tuple[OperatorToolRule, ...] = setting(
+        (), TOOLS_DOC, expect="a list of rules, each with tool or toolset, decision and why"
+    )
     mode: Literal["default", "cautious", "confirm-edits", "plan"] = setting(
         "default",
         "Mode that sessions begin in. default: findings of the rules are asked about or denied, unless a sandbox contains their\n"

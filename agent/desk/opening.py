@@ -26,7 +26,7 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.paths import real_path
 from toolcrib.contract.store import Fence, SessionInfo, Store
 from toolcrib.contract.types import Handler, ToolResult
-from tools.approval.policy import Policy
+from tools.approval.policy import Policy, with_toolset
 
 if TYPE_CHECKING:
     from agent.desk.request import SessionRequest
@@ -131,7 +131,7 @@ def _apply(here: Workspace, wanted: SessionRequest, session: Session, place: Map
     elif wanted.max_turns is not None and here.config.origin("max_turns") == "default":
         session.limits = replace(session.limits, max_turns=wanted.max_turns)
     if wanted.tool_rules is not None and isinstance(scope.policy, Policy):
-        scope.policy = replace(scope.policy, tool_rules=wanted.tool_rules)
+        scope.policy = replace(scope.policy, tool_rules=with_toolset(wanted.tool_rules))
     if wanted.whole_results:
         scope.keep_spill, scope.artifacts = True, None
     if (who := wanted.acts_for) is not None:

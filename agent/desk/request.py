@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.conversation.lineage import Descent
     from agent.events import Emit
     from agent.model_choice.models import ModelChoice
-    from tools.approval.policy import ToolRules
+    from tools.approval.policy import ToolRules, ToolRulesByName
 
 DelegateUse: TypeAlias = Literal["background", "anytime", "awaited"]
 """Ways to run a session's delegates. ``background``: beside the session; their approval requests wait for its next run.
@@ -91,7 +91,7 @@ class SessionRequest:
     delegates: DelegateUse = "background"
     smart: bool = True
     """False: the model of approval.smart approves no call here, because no user sees its approvals."""
-    tool_rules: ToolRules | None = None
+    tool_rules: ToolRules | ToolRulesByName | None = None
     """Decisions about tools that replace the configured ones."""
     leaves_open: bool = False
     """True: the tickets of a waiting run stay open for the user, who can answer elsewhere."""

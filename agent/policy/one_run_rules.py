@@ -10,12 +10,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.config import BrokenConfig, OperatorRule, OperatorToolRule, parse_config, parse_value
-from agent.policy.permissions import command_words, tool_words
+from agent.policy.permissions import command_words, matched_tools, tool_words
 from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ConfigError
@@ -87,7 +86,7 @@ def _exactly(text: str) -> str:
 
 def _of_tool(rule: OperatorToolRule, registry: ToolRegistry) -> str:
     words = tool_words(rule)
-    if any(fnmatchcase(name, rule.tool) for name in registry.names()):
+    if matched_tools(rule, registry, registry.names()):
         return words
     near = registry.closest(rule.tool)
     return f"{words}; but no such tool exists here{f', did you mean {near!r}?' if near else ''}"
@@ -133,7 +132,7 @@ def _read(text: str, source: str, rules: list[OperatorRule], tools: list[Operato
 
 
 def _read_entry(entry: Mapping[str, Any], where: str, rules: list[OperatorRule], tools: list[OperatorToolRule]) -> None:
-    key, named = ("tools", "tool") if "tool" in entry else ("rules", "key")
+    key = "tools" if _is_for_tools(entry) else "rules"
     place = f"approval.{key}[0]"
     try:
         found = parse_config(json.dumps({"approval": {key: [entry]}}, default=str).encode(), Path(where)).approval
@@ -146,7 +145,7 @@ def _read_entry(entry: Mapping[str, Any], where: str, rules: list[OperatorRule],
         operator_rules([asdict(one) for one in found.rules])
         tool_rules([asdict(one) for one in found.tools])
     except ConfigError as error:
-        words = str(error).removeprefix(place).removeprefix(f" ({entry[named]})").removeprefix(": ")
+        words = re.sub(r"^( \([^)]*\))?: ", "", str(error).removeprefix(place))
         raise ConfigError(f"{where}: {words}; {LIKE}") from None
     rules += found.rules
     tools += found.tools
@@ -154,10 +153,14 @@ def _read_entry(entry: Mapping[str, Any], where: str, rules: list[OperatorRule],
 
 def _filled(entry: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Return the entry with the defaults of a rule for one run. Raises ConfigError for an entry that does not allow."""
-    kind = "decision" if "tool" in entry else "level"
+    kind = "decision" if _is_for_tools(entry) else "level"
     if entry.get(kind, "allow") != "allow":
         raise ConfigError(f"{source}: {kind}: {_ONLY_ALLOWS}")
     usual = {kind: "allow", "why": "allowed for this run"}
     if kind == "level":
         usual["key"] = "run.allow"
     return {**usual, **entry}
+
+
+def _is_for_tools(entry: Mapping[str, Any]) -> bool:
+    return "tool" in entry or "toolset" in entry

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -72,7 +71,7 @@ def permissions_of(workspace: Workspace, platform: str, tools: Sequence[str], us
     """Return the permissions for calls of these granted tools."""
     principal = Principal(platform, user)
     grants, problem = _lasting(workspace, principal)
-    here = permissions_by(workspace.config, platform, tools, runs_commands(workspace.registry, tools))
+    here = permissions_by(workspace.config, platform, tools, workspace.registry)
     return replace(here, grants=tuple(map(covered, grants)), problem=problem)
 
 
@@ -93,14 +92,19 @@ def _lasting(workspace: Workspace, principal: Principal) -> tuple[Sequence[Grant
     return [grant for grant in kept if grant.scope == "always" and grant.principal == principal.key], ""
 
 
-def permissions_by(config: Config, platform: str, tools: Sequence[str], commands: Sequence[str]) -> Permissions:
-    """Return the permissions that a configuration alone determines; ``commands`` are the tools that run commands."""
+def permissions_by(config: Config, platform: str, tools: Sequence[str], registry: ToolRegistry) -> Permissions:
+    """Return the permissions that a configuration alone determines."""
+    from tools.approval.operator_rules import subject_of
+
+    commands = runs_commands(registry, tools)
     approval, here = config.approval, config.platforms.get(platform)
     smart = approval.smart.model or config.model.name or "the only model of its server"
     by = smart if approval.smart.enabled and (here is None or here.smart_approval) else ""
     rules = [RuleInForce(one.key, one.level, command_words(one), one.why, tuple(commands)) for one in approval.rules]
     rules += [
-        RuleInForce(one.tool, one.decision, tool_words(one), one.why, tuple(fnmatch.filter(tools, one.tool)))
+        RuleInForce(
+            subject_of(one.tool, one.toolset), one.decision, tool_words(one), one.why, tuple(matched_tools(one, registry, tools))
+        )
         for one in approval.tools
     ]
     return Permissions(approval.mode, by, tuple(rule for rule in rules if rule.tools))
@@ -110,6 +114,14 @@ def runs_commands(registry: ToolRegistry, tools: Sequence[str]) -> list[str]:
     """Return the tools that run commands: rules for commands apply to them."""
     entries = map(registry.get, tools)
     return [entry.name for entry in entries if entry is not None and entry.kind == "execute"]
+
+
+def matched_tools(rule: OperatorToolRule, registry: ToolRegistry, tools: Sequence[str]) -> list[str]:
+    """Return those of the tools that a rule is about."""
+    from tools.approval.operator_rules import applies_to
+
+    toolsets = {name: entry.toolset if (entry := registry.get(name)) is not None else "" for name in tools}
+    return [name for name, toolset in toolsets.items() if applies_to(rule.tool, rule.toolset, name, toolset)]
 
 
 def command_words(rule: OperatorRule) -> str:
@@ -122,5 +134,7 @@ def command_words(rule: OperatorRule) -> str:
 
 def tool_words(rule: OperatorToolRule) -> str:
     """Return a description of the calls that a rule for a tool matches."""
+    from tools.approval.operator_rules import subject_of
+
     args = ", ".join(f"{name}: {wanted}" for name, wanted in rule.args.items())
-    return f"calls of {rule.tool}{f' with {args}' if args else ''}"
+    return f"calls of {subject_of(rule.tool, rule.toolset)}{f' with {args}' if args else ''}"

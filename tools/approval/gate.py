@@ -194,7 +194,7 @@ class ApprovalGate:
         policy = case.policy
         findings = [finding for finding in judged.findings if finding.level != "allow"]
         says, call = policy.tool_rules, case.call
-        rule = None if says is None else says(call.name, call.args, paths_of(case.ctx.effects))
+        rule = None if says is None else says(call.name, call.args, paths_of(case.ctx.effects), case.entry.toolset)
         noted = policy.audit is not None and _is_noted(case.ctx.effects)
         leaves = judged.files or judged.copies or judged.made is not None
         why = acts(policy.mode, case.entry, case.ctx.effects, findings, policy.setting, files)

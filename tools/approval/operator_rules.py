@@ -197,7 +197,8 @@ def _somewhere() -> ShellNow:
 
 @dataclass(frozen=True, slots=True)
 class ToolRule:
-    """``decision`` for every call of a tool whose name matches the glob ``tool`` and whose arguments match ``args``.
+    """``decision`` for every call of a tool whose name matches the glob ``tool``, whose toolset matches the glob ``toolset``, and
+    whose arguments match ``args``. Either glob may be "", which matches all.
 
     ``args``: dotted names of arguments, each with its required value; all must match. A value is a glob (``*`` and ``?`` do not
     cross ``/``, ``**`` does), or ``re:`` and a regular expression for the whole value. A text that differs from the value is also
@@ -209,10 +210,16 @@ class ToolRule:
     decision: Decision
     why: str
     args: Mapping[str, str]
+    toolset: str = ""
 
-    def match(self, name: str, args: Mapping[str, Json], paths: Sequence[str] = ()) -> bool:
+    @property
+    def subject(self) -> str:
+        """The tools that it is about, for people and for the log."""
+        return subject_of(self.tool, self.toolset)
+
+    def match(self, name: str, args: Mapping[str, Json], paths: Sequence[str] = (), toolset: str = "") -> bool:
         """Return whether the rule applies to this call, which touches the files ``paths``. Never raises."""
-        return _name_pattern(self.tool).fullmatch(name) is not None and all(
+        return applies_to(self.tool, self.toolset, name, toolset) and all(
             self._fits(_argument(args, key), wanted)
             or (key == _PATH and self.decision != "allow" and self._fits(list(paths), wanted))
             for key, wanted in self.args.items()
@@ -236,7 +243,7 @@ class ToolRule:
 
 
 def tool_rules(entries: Sequence[Mapping[str, object]]) -> list[ToolRule]:
-    """Return the rules for the entries of ``approval.tools``: ``tool``, ``decision``, ``why``, and optional ``args``.
+    """Return the rules for the entries of ``approval.tools``: ``tool`` or ``toolset``, ``decision``, ``why``, perhaps ``args``.
 
     Raises ConfigError with the entry, its wrong key and the expected value.
     """
@@ -253,15 +260,19 @@ def rule_faults(rules: Sequence[Mapping[str, object]], tools: Sequence[Mapping[s
                 yield key, index, str(error)
 
 
-def decide(rules: Sequence[ToolRule], name: str, args: Mapping[str, Json], paths: Sequence[str] = ()) -> ToolRule | None:
+def decide(
+    rules: Sequence[ToolRule], name: str, args: Mapping[str, Json], paths: Sequence[str] = (), toolset: str = ""
+) -> ToolRule | None:
     """Return the rule that applies to this call: the first of the strictest matching ones; None if none matches."""
-    matching = [rule for rule in rules if rule.match(name, args, paths)]
+    matching = [rule for rule in rules if rule.match(name, args, paths, toolset)]
     return min(matching, key=lambda rule: _DECISIONS.index(rule.decision), default=None)
 
 
 def _tool_rule(entry: Mapping[str, object], where: str) -> ToolRule:
-    tool = _text(entry, "tool", where, "the name of a tool, or a glob such as mcp_*", bool)
-    where = f"{where} ({tool})"
+    toolset = _text(entry, "toolset", where, "the name of a toolset, or a glob such as mcp-*", _always, default="")
+    expected = "the name of a tool, or a glob such as mcp_*, unless there is a toolset"
+    tool = _text({**entry, "tool": entry.get("tool") or None}, "tool", where, expected, bool, default="" if toolset else None)
+    where = f"{where} ({subject_of(tool, toolset)})"
     decision = _text(entry, "decision", where, "one of allow, ask, deny", _DECISIONS.__contains__)
     why = _text(entry, "why", where, "a few words for the user who is asked", bool)
     args = entry.get("args") or {}
@@ -270,7 +281,17 @@ def _tool_rule(entry: Mapping[str, object], where: str) -> ToolRule:
     for name, wanted in args.items():
         if wanted.startswith("re:"):
             _regex(wanted[3:], f"{where}: args.{name}")
-    return ToolRule(tool, cast(Decision, decision), why, dict(args))
+    return ToolRule(tool, cast(Decision, decision), why, dict(args), toolset)
+
+
+def applies_to(tool: str, toolset: str, name: str, of: str) -> bool:
+    """Return whether a rule's globs match a tool's name and its toolset. "" matches all."""
+    return all(not glob or _name_pattern(glob).fullmatch(given) is not None for glob, given in ((tool, name), (toolset, of)))
+
+
+def subject_of(tool: str, toolset: str) -> str:
+    """Return the tools that a rule is about, for people and for the log."""
+    return " ".join(part for part in (tool, f"toolset {toolset}" if toolset else "") if part)
 
 
 def _argument(args: Mapping[str, Json], dotted: str) -> object:

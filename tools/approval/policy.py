@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.namedtuple import NamedTuple
@@ -21,15 +22,26 @@ if TYPE_CHECKING:  # the judge is not imported at the start, but before the firs
 
 
 class RuleSays(NamedTuple):
-    """The decision of an operator's rule for a tool; ``tool`` is the name or pattern in the rule."""
+    """The decision of an operator's rule for a tool; ``tool`` is the name or pattern in the rule, or its toolset."""
 
     decision: Literal["allow", "ask", "deny"]
     tool: str
     why: str = ""
 
 
-ToolRules: TypeAlias = Callable[[str, Any, Sequence[str]], RuleSays | None]
-"""(tool's name, arguments, files that it touches) -> the operator's decision about the call, or None."""
+ToolRules: TypeAlias = Callable[[str, Any, Sequence[str], str], RuleSays | None]
+"""(tool's name, arguments, files that it touches, toolset) -> the operator's decision about the call, or None."""
+ToolRulesByName: TypeAlias = Callable[[str, Any, Sequence[str]], RuleSays | None]
+
+
+def with_toolset(rules: ToolRules | ToolRulesByName) -> ToolRules:
+    """Return the rules as a function that is given the toolset too. ``rules`` may take three arguments, without it."""
+    try:
+        inspect.signature(rules).bind("", {}, (), "")
+    except TypeError:
+        by_name = cast(ToolRulesByName, rules)
+        return lambda name, args, paths, _toolset: by_name(name, args, paths)
+    return cast(ToolRules, rules)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ def _diff(crib: Crib, args: argparse.Namespace) -> None:
     from agent.cli.config_impact import other_approval
     from agent.cli.escape import tame
     from agent.cli.render import table
-    from agent.policy.permissions import permissions_by, runs_commands
+    from agent.policy.permissions import permissions_by
 
     both = [_granted(crib, name) if args.platforms else crib.catalog.resolve(name) for name in (args.name, args.other)]
     rows = [("-", name, f"only in {args.name}") for name in both[0] if name not in both[1]]
@@ -130,7 +130,7 @@ def _diff(crib: Crib, args: argparse.Namespace) -> None:
     table(rows)
     platforms = (args.name, args.other) if args.platforms else ("cli", "cli")
     first, second = (
-        permissions_by(crib.config, platform, tools, runs_commands(crib.registry, tools)).lines()
+        permissions_by(crib.config, platform, tools, crib.registry).lines()
         for platform, tools in zip(platforms, both, strict=True)
     )
     print("\n".join(map(tame, other_approval(first, second))) or "calls of both are approved the same way")

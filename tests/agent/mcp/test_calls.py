@@ -58,6 +58,21 @@ def test_a_call_asks_once_for_the_session(session: Any, asked: Asked) -> None:
     assert "the MCP server raw (a program, in local) does this" in ticket.message
 
 
+def test_a_rule_may_name_the_servers_toolset(
+    raw: dict[str, Any], opened: Callable[[], Crib], asked: Asked, tmp_path: Path
+) -> None:
+    rules = [
+        {"toolset": "mcp-raw", "decision": "allow", "why": "my own server"},
+        {"toolset": "mcp-*", "tool": "e*", "decision": "deny", "why": "not here"},
+    ]
+    configure({"raw": raw}, approval={"tools": rules})
+    lock("raw")
+    session = opened().open_session(platform="api", asker=asked, enabled=["mcp-raw", "todo"])
+    assert said(session, "hidden").startswith("a")
+    assert asked.tickets == []
+    assert "Denied by the operator's rule for 'e* toolset mcp-*': not here." in said(session, "echo", text="x")
+
+
 def test_its_program_gets_only_listed_variables(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-not-for-servers")
     assert "sk-not-for-servers" not in said(session, "env")

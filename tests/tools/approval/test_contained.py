@@ -189,7 +189,7 @@ def test_an_answer_is_not_spent_on_what_is_held(boxed: Floors) -> None:
 def test_an_operator_s_rules_ask_in_a_sandbox_too(boxed: Floors) -> None:
     rows = operator_rules([{"key": "fs.mine", "level": "ask", "command": "make", "why": "it is slow", "example": ["make"]}])
     assert boxed(setting=Setting(home=HOME, rules=rows)).do("make") == {"fs.mine"}
-    tools = boxed(tool_rules=lambda name, args, paths: RuleSays("ask", "terminal", "x"))
+    tools = boxed(tool_rules=lambda name, args, paths, toolset: RuleSays("ask", "terminal", "x"))
     assert tools.do("rm -rf src") == {"tool.rule@terminal"}
 
 

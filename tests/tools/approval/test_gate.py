@@ -518,7 +518,7 @@ def test_an_operators_rule_decides_about_any_tool() -> None:
         "look": RuleSays("ask", "look"),
         "terminal": RuleSays("allow", "t*"),
     }
-    desk = Desk(project_root=CWD, tool_rules=lambda name, args, paths: says.get(name))
+    desk = Desk(project_root=CWD, tool_rules=lambda name, args, paths, toolset: says.get(name))
     refused = desk.ask(tool=entry("mail", "read"))
     assert isinstance(refused, Block)
     assert "no mail from here" in refused.reason
@@ -530,7 +530,7 @@ def test_an_operators_rule_decides_about_any_tool() -> None:
 
 
 def test_a_tool_rule_that_fails_closes() -> None:
-    def broken(name: str, args: Any, paths: Any) -> Any:
+    def broken(name: str, args: Any, paths: Any, toolset: str) -> Any:
         raise RuntimeError("no rules today")
 
     with pytest.raises(RuntimeError):  # the dispatcher treats it as a block (tests/tools/dispatch/test_gates.py)

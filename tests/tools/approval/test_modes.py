@@ -68,7 +68,7 @@ def test_what_was_harmless_before_is_judged_again(moded: Callable[..., Any]) -> 
 
 
 def test_no_grant_and_no_rule_loosens_plan(moded: Callable[..., Any]) -> None:
-    def allows(name: str, args: Any, paths: Sequence[str]) -> RuleSays:
+    def allows(name: str, args: Any, paths: Sequence[str], toolset: str) -> RuleSays:
         return RuleSays("allow", name)
 
     floor = moded("default")

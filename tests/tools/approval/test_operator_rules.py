@@ -186,6 +186,18 @@ def test_a_tool_is_matched_by_name_and_every_argument() -> None:
     assert decided([{**rule, "args": {}}], "mcp_mail_") == "deny"
 
 
+def test_a_tool_is_matched_by_its_toolset() -> None:
+    rule = {"toolset": "mcp-mail", "decision": "deny", "why": "x"}
+    assert decide(tool_rules([rule]), "send", {}, (), "mcp-mail") is not None
+    assert decide(tool_rules([rule]), "send", {}, (), "mcp-mail2") is None
+    assert decide(tool_rules([{**rule, "toolset": "mcp-*"}]), "send", {}, (), "mcp-mail2") is not None
+    both = tool_rules([{**rule, "tool": "send*"}])
+    assert decide(both, "send_it", {}, (), "mcp-mail") is not None
+    assert decide(both, "list", {}, (), "mcp-mail") is None
+    assert decide(both, "send_it", {}, (), "file") is None
+    assert both[0].subject == "send* toolset mcp-mail"
+
+
 def test_the_strictest_of_the_rules_that_match_counts_wherever_it_stands() -> None:
     allow, deny = {**ASK, "decision": "allow"}, {**ASK, "decision": "deny"}
     assert decided([allow, ASK, deny], "mcp_x") == decided([deny, ASK, allow], "mcp_x") == "deny"

@@ -92,7 +92,7 @@ def test_an_answer_for_one_principal_covers_no_other(shared: Shared) -> None:
 
 
 def test_each_workspace_has_its_own_rules(shared: Shared) -> None:
-    strict = replace(shared.policy, tool_rules=lambda name, args, paths: RuleSays("deny", name, "not here"))
+    strict = replace(shared.policy, tool_rules=lambda name, args, paths, toolset: RuleSays("deny", name, "not here"))
     assert "not here" in str(shared.do("ls", shared.scope(policy=strict)).result.message)
     assert shared.do("ls", shared.scope()).result.is_success
     closed = Policy(shared.store.grants, Setting(protected=("/project/own",)), audit=shared.store.audit)
