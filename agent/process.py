@@ -43,6 +43,7 @@ from toolsets import ToolsetCatalog
 
 if TYPE_CHECKING:  # only for annotations: some of these modules load late, or never
     from agent.conversation.session import Session
+    from agent.conversation.single_requests import SingleRequests
     from agent.plugin_host.plugins import PluginInfo
     from agent.policy.tool_selection import ToolLine
     from agent.undo import Undo
@@ -240,8 +241,11 @@ class Crib:
         if config.mcp.servers:
             from agent.mcp.discovery import add_servers
 
-            hub = add_servers(config, self.registry, self.sources, lambda folder: self.workspace(folder or None))
+            hub = add_servers(config, self.registry, self.sources, lambda folder: self.workspace(folder or None), self._model_of)
             self._take_back.append(hub.close)
+
+    def _model_of(self, session_id: str) -> SingleRequests | None:
+        return next((one.single_requests for one in list(self._sessions) if one.id == session_id and one.is_open), None)
 
     # -- additions by plugins ------------------------------------------------------------------------------------
 

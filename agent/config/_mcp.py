@@ -92,6 +92,10 @@ class McpServer:
     timeout: float = setting(60.0, "Seconds that a call may take.", expect=SECONDS, check=above_zero)
     start_timeout: float = setting(30.0, "Seconds that its start may take.", expect=SECONDS, check=above_zero)
     idle: float = setting(300.0, "Seconds without a call after which its program is stopped.", expect=SECONDS, check=above_zero)
+    sampling: Literal["ask", "never", "allow"] = setting(
+        "ask",
+        "Whether the server may ask the session's model during a call. ask: you are asked each time. never: no. allow: yes.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

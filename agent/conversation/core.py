@@ -13,6 +13,7 @@ from agent.conversation.modes import SessionMode
 from agent.conversation.process_notices import ProcessNotices
 from agent.conversation.prompting import SessionPrompt
 from agent.conversation.remembered import read_state
+from agent.conversation.single_requests import SingleRequests
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
 from agent.delegates.interface import SessionDelegates
@@ -110,6 +111,7 @@ class SessionCore:
         self.delegates = SessionDelegates()
         self.reports: Reports
         """Receives progress reports of calls and passes them to ``watch``."""
+        self.single_requests = SingleRequests(self)
         self.run: RunState | None = None
         """The latest run, as of its last step."""
         self.opened_for = scope.identity

@@ -307,7 +307,9 @@ class Steps:
         await self._session.delegates.settled(state.turn_id, state.batch)
         record = results_record(executed, {} if scope.state is self._told_state else scope.state)
         texts = [str(one["text"]) for one in record["results"]]
-        after, fault = check_progress(_charged(state, executed), executed, texts, self._session.polls)
+        after, fault = check_progress(
+            self._session.single_requests.charged(_charged(state, executed)), executed, texts, self._session.polls
+        )
         if scope.cancelled:
             after = after.ended("interrupted", state.text)
         elif any(one.end_run for one in executed):

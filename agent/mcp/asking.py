@@ -21,17 +21,22 @@ _SHOWN = 2_000
 
 
 class Question(NamedTuple):
-    """One question to the user. ``name`` is the field of the form that the answer fills, "" for a mere confirmation."""
+    """One question to the user. ``name`` is the field of the form that the answer fills, "" for a mere confirmation.
+
+    ``verb`` follows the server's name. ``declines`` adds the choice to decline.
+    """
 
     text: str
     choices: Sequence[str]
     name: str = ""
     schema: Mapping[str, Json] = {}
+    verb: str = "asks"
+    declines: bool = True
 
     def ticket(self, server: str, call: ToolCall) -> SuspendTicket:
         """Return the question as a ticket, which names the server: its words could pass for toolcrib's own."""
-        choices = [*self.choices, _DECLINE]
-        text = f"The MCP server {server} asks: {self.text}"
+        choices = [*self.choices, *([_DECLINE] if self.declines else [])]
+        text = f"The MCP server {server} {self.verb}:{'' if self.text.startswith(chr(10)) else ' '}{self.text}"
         schema = {"type": "string", "minLength": 1, "examples": choices}
         return SuspendTicket(ACTION, text, call, {"choices": choices, "server": server}, schema, "pass_to_tool")
 

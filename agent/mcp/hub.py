@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
     from agent.mcp.connection import Listed, ServerConnection, ServerLink
+    from agent.mcp.sampling import AnswersRequests
 
 T = TypeVar("T")
 
@@ -65,7 +66,8 @@ class Hub:
     """The running servers. Callable from any thread.
 
     ``servers`` returns the configured servers. ``listed`` is called with a server's name and what it lists, each time it has
-    started or says that its tools have changed. It returns the tools that may be called, by the server's names.
+    started or says that its tools have changed. It returns the tools that may be called, by the server's names. ``model_of``
+    returns the model of a call's session, which the server may ask.
     """
 
     def __init__(
@@ -73,12 +75,14 @@ class Hub:
         servers: Callable[[], Mapping[str, McpServer]],
         reaching: ReachesServers,
         listed: Callable[[str, Listed], frozenset[str]],
+        model_of: Callable[[ToolCallContext], AnswersRequests | None] = lambda ctx: None,
         *,
         starts_at_once: int = 4,
     ) -> None:
         self._servers = servers
         self._reaching = reaching
         self._listed = listed
+        self._model_of = model_of
         self._starts_at_once = starts_at_once
         self._lock = threading.Lock()
         self._thread: _LoopThread | None = None
@@ -210,7 +214,7 @@ class Hub:
             on_listed,
             config.protocol,
             config.start_timeout,
-            callbacks_for(kept.calls, place.folder),
+            callbacks_for(kept.calls, place.folder, config.sampling, self._model_of),
         )
         return kept
 

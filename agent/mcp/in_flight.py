@@ -5,16 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.mcp.asking import MOST_FIELDS, Declined, Question, questions_of
 from toolcrib.contract.context import ProgressStatus, ToolCallContext
+from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, ErrorData, ListRootsResult
+    from mcp_types import (
+        CallToolResult,
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        CreateMessageResultWithTools,
+        ElicitRequestParams,
+        ElicitResult,
+        ErrorData,
+        ListRootsResult,
+    )
+
+    from agent.mcp.sampling import AnswersRequests
 
 _log = logging.getLogger(__name__)
 
@@ -65,8 +77,13 @@ class CallInFlight:
             await self.task
 
 
-def callbacks_for(calls: Sequence[CallInFlight], folder: str) -> Mapping[str, Any]:
-    """Return the SDK's callbacks for a server. ``calls`` are its calls in flight: a question belongs to the oldest of them."""
+def callbacks_for(
+    calls: Sequence[CallInFlight], folder: str, sampling: str, model_of: Callable[[ToolCallContext], AnswersRequests | None]
+) -> Mapping[str, Any]:
+    """Return the SDK's callbacks for a server. ``calls`` are its calls in flight: a question belongs to the oldest of them.
+
+    ``sampling`` is the server's key of that name; ``model_of`` returns the model of a call's session.
+    """
 
     async def elicit(_context: object, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         from mcp_types import INVALID_REQUEST, ElicitResult, ErrorData
@@ -86,6 +103,21 @@ def callbacks_for(calls: Sequence[CallInFlight], folder: str) -> Mapping[str, An
             return ElicitResult(action="decline")
         return ElicitResult(action="accept", content=content if params.mode == "form" else None)
 
+    async def create_message(
+        _context: object, params: CreateMessageRequestParams
+    ) -> CreateMessageResult | CreateMessageResultWithTools | ErrorData:
+        from mcp_types import INVALID_REQUEST, ErrorData
+
+        from agent.mcp.sampling import sample
+
+        if not calls:
+            return ErrorData(code=INVALID_REQUEST, message="there is no call that this request belongs to")
+        going = calls[0]
+        try:
+            return await sample(params, model_of(going.ctx), going.ask if sampling == "ask" else None)
+        except ToolcribError as error:
+            return ErrorData(code=INVALID_REQUEST, message=f"refused: {error}")
+
     async def roots(_context: object) -> ListRootsResult:
         from mcp_types import ListRootsResult, Root
         from pydantic import FileUrl
@@ -96,4 +128,5 @@ def callbacks_for(calls: Sequence[CallInFlight], folder: str) -> Mapping[str, An
     async def logged(params: Any) -> None:
         _log.debug("an MCP server says (%s): %r", params.level, params.data)
 
-    return {"elicitation_callback": elicit, "list_roots_callback": roots, "logging_callback": logged}
+    found = {"elicitation_callback": elicit, "list_roots_callback": roots, "logging_callback": logged}
+    return found if sampling == "never" else {**found, "sampling_callback": create_message}

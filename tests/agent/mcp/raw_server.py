@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Never
 
 FOLDER = Path(sys.argv[1])
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 NAMES = (
     *(
@@ -33,7 +34,7 @@ NAMES = (
         "error",
         "fails",
     ),
-    *("progress", "picture", "terminal", "hidden", "roots"),
+    *("progress", "picture", "terminal", "hidden", "roots", "samples", "waits"),
 )
 
 
@@ -120,6 +121,26 @@ def asks(args: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
     return text(json.dumps(receive()["result"]))
 
 
+def samples(args: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    content: list[dict[str, Any]] = [{"type": "text", "text": args["text"]}]
+    if args["text"] == "picture":
+        content.append({"type": "image", "data": PIXEL, "mimeType": "image/png"})
+    if args["text"] == "sound":
+        content.append({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"})
+    before = [{"role": "user", "content": content[0]}, {"role": "assistant", "content": {"type": "text", "text": "Go on."}}]
+    params = {"messages": [*before, {"role": "user", "content": content}], "systemPrompt": "You are short.", "maxTokens": 40}
+    send({"id": "q3", "method": "sampling/createMessage", "params": params})
+    answer = receive()
+    return text(json.dumps(answer.get("result", answer.get("error"))))
+
+
+def waits(args: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any] | None:
+    (FOLDER / "waits").touch()
+    while receive().get("method") != "notifications/cancelled":
+        pass
+    return None
+
+
 def roots(args: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
     send({"id": "q2", "method": "roots/list"})
     return text(json.dumps(receive()["result"]))
@@ -141,18 +162,17 @@ def progress(args: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def picture(args: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
-    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     link = {"type": "resource_link", "uri": "mem://a", "name": "a"}
     held = {"type": "resource", "resource": {"uri": "mem://b", "text": "the text"}}
     sound = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
-    return {"content": [{"type": "image", "data": pixel, "mimeType": "image/png"}, link, held, sound]}
+    return {"content": [{"type": "image", "data": PIXEL, "mimeType": "image/png"}, link, held, sound]}
 
 
 def hidden(args: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
     return text("a\u202eb\U000e0041c")
 
 
-TOOLS: dict[str, Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]] = {
+TOOLS: dict[str, Callable[[dict[str, Any], dict[str, Any]], dict[str, Any] | None]] = {
     "echo": echo,
     "terminal": echo,
     "env": env,
@@ -166,6 +186,8 @@ TOOLS: dict[str, Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]] = {
     "changes": changes,
     "asks": asks,
     "roots": roots,
+    "samples": samples,
+    "waits": waits,
     "big": big,
     "error": error,
     "progress": progress,
@@ -190,7 +212,9 @@ def main() -> None:
             if tool is None:
                 send({"id": number, "error": {"code": -32000, "message": "it failed"}})
             else:
-                send({"id": number, "result": tool(params.get("arguments") or {}, params.get("_meta") or {})})
+                result = tool(params.get("arguments") or {}, params.get("_meta") or {})
+                if result is not None:  # else the call was cancelled
+                    send({"id": number, "result": result})
         elif number is not None:
             send({"id": number, "error": {"code": -32601, "message": "unknown"}})
 
