@@ -242,6 +242,7 @@ class Crib:
             from agent.mcp.discovery import add_servers
 
             hub = add_servers(config, self.registry, self.sources, lambda folder: self.workspace(folder or None), self._model_of)
+            self.hooks.register(hub, "mcp")
             self._take_back.append(hub.close)
 
     def _model_of(self, session_id: str) -> SingleRequests | None:

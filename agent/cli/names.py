@@ -88,7 +88,7 @@ def _unknown_tools(crib: Crib) -> Iterator[CheckFinding]:
     wanted += [
         ("approval.tools", f"approval.tools[{number}]", rule.tool)
         for number, rule in enumerate(config.approval.tools)
-        if rule.tool and not any(fnmatchcase(name, rule.tool) for name in known)
+        if not any(fnmatchcase(name, rule.tool) for name in known)
     ]
     toolsets = {entry.toolset for entry in crib.registry.entries()}
     for number, rule in enumerate(config.approval.tools):

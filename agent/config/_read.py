@@ -184,6 +184,9 @@ class ConfigReader:
                     values[name] = self.value(key_node, value_node, hints[name], join(key, name), fields[name].metadata)
                 else:
                     self.fault(key_node, join(key, name), f"unknown key; {suggest(name, key, fields)}")
+        for name, (other, value) in getattr(cls, "implied", {}).items():
+            if other in values:
+                values.setdefault(name, value)
         missing = [name for name in required(fields) if name not in values]
         if missing and node is not None:
             form = getattr(cls, "form", "")

@@ -30,15 +30,17 @@ class OperatorRule:
 @dataclass(frozen=True, slots=True)
 class OperatorToolRule:
     form: ClassVar[str] = "{tool: mcp_mail_*, decision: ask, why: sends mail in my name}"
+    implied: ClassVar[Mapping[str, tuple[str, str]]] = {"tool": ("toolset", "*")}
+    """Keys that need not be set if another one is set, with that key and the value that they then have."""
+    tool: str = setting(..., "The tool's name, or a glob. Need not be set if toolset is.", expect="text")
     decision: Literal["allow", "ask", "deny"] = setting(..., "What happens to calls that it matches.")
     why: str = setting(..., "The reason, shown in the approval request or to the model.", expect="text")
-    tool: str = setting("", "The tool's name, or a glob.", expect="text")
     args: Mapping[str, str] = setting(
         dict,
         "Names of arguments, each with a glob, or re: and a regular expression.",
         expect="names of arguments, each with a glob, or with re: and a regular expression",
     )
-    toolset: str = setting("", "The tool's toolset, or a glob, instead of tool. If both are set, both must match.", expect="text")
+    toolset: str = setting("", "The tool's toolset, or a glob. If tool is set too, both must match.", expect="text")
 
 
 RULES_DOC = """\

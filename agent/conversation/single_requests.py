@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.session import ProviderTurn, TokenPrices
 
 
-class Message(NamedTuple):
+class ModelMessage(NamedTuple):
     """A message of the conversation that the model answers. ``role`` is user or assistant."""
 
     role: str
@@ -38,7 +38,7 @@ class SingleRequests:
         self._cost = 0.0
         self._reserved = 0
 
-    async def ask(self, system: str, messages: Sequence[Message], most: int) -> ProviderTurn:
+    async def ask(self, system: str, messages: Sequence[ModelMessage], most: int) -> ProviderTurn:
         """Return the model's reply of at most ``most`` tokens to the messages, of which the last is the user's.
 
         Raises Denied if no model is connected, or if the run has reached a limit; ConfigError and ProviderError.

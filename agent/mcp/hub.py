@@ -19,8 +19,9 @@ from agent.mcp.in_flight import CallInFlight, callbacks_for
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ExecutionFailed
+from toolcrib.contract.hooks import hookimpl
 from toolcrib.contract.namedtuple import NamedTuple
-from toolcrib.contract.types import Json, ToolResult
+from toolcrib.contract.types import Json, ToolCall, ToolResult, ToolStatus
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -121,6 +122,14 @@ class Hub:
             future = self._thread.submit(coroutine)
         return await asyncio.wrap_future(future)
 
+    @hookimpl
+    def post_tool_call(self, call: ToolCall, result: ToolResult, ctx: ToolCallContext) -> None:
+        """See ToolHooks. A call that has ended without the answer to its server's question is cancelled there too."""
+        if self._asking and result.status is not ToolStatus.PENDING:
+            with self._lock:
+                if self._thread is not None:
+                    self._thread.submit(self._forget(ctx.run_identity.session_id, call.id))
+
     def close(self) -> None:
         """Stop all servers, from sync code. Later calls fail. May be called twice."""
         with self._lock:
@@ -149,6 +158,10 @@ class Hub:
         going.ctx = ctx
         going.answer(ctx.resume_input)
         return await self._next(going)
+
+    async def _forget(self, session: str, call: str) -> None:
+        if (going := self._asking.pop((session, call), None)) is not None:
+            await going.cancel()
 
     async def _next(self, going: CallInFlight) -> CallToolResult | Question:
         """Wait for a call's end or its next question. If this is cancelled, so is the call."""

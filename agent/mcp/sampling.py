@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from agent.conversation.single_requests import Message
+from agent.conversation.single_requests import ModelMessage
 from agent.mcp.asking import Declined, Question
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
@@ -26,7 +26,7 @@ _STOPS = {"stop": "endTurn", "length": "maxTokens"}
 class AnswersRequests(Protocol):
     """A session's model; see agent.conversation.single_requests.SingleRequests."""
 
-    async def ask(self, system: str, messages: Sequence[Message], most: int, /) -> ProviderTurn:
+    async def ask(self, system: str, messages: Sequence[ModelMessage], most: int, /) -> ProviderTurn:
         """Return the model's reply. Raises ToolcribError."""
         ...
 
@@ -63,7 +63,7 @@ async def sample(
     )
 
 
-def question_of(system: str, messages: Sequence[Message]) -> Question:
+def question_of(system: str, messages: Sequence[ModelMessage]) -> Question:
     """Return the question whether the model may answer."""
     *before, last = messages
     lines = [f"system: {visible(system, _SHOWN_BEFORE)}"] if system else []
@@ -74,12 +74,12 @@ def question_of(system: str, messages: Sequence[Message]) -> Question:
     return Question(text, ("yes", "no"), "", {"type": "boolean"}, "asks your model", False)
 
 
-def _line(message: Message, most: int) -> str:
+def _line(message: ModelMessage, most: int) -> str:
     images = f" ({len(message.images)} images)" if message.images else ""
     return f"{message.role}: {visible(message.text, most)}{images}"
 
 
-def _message(message: SamplingMessage) -> Message:
+def _message(message: SamplingMessage) -> ModelMessage:
     texts: list[str] = []
     images: list[Image] = []
     for part in message.content_as_list:
@@ -92,4 +92,4 @@ def _message(message: SamplingMessage) -> Message:
                 raise ToolcribError("an image is no base64") from None
         else:
             raise ToolcribError(f"the model can't be given content of the type {part.type} in a message of role {message.role}")
-    return Message(message.role, "\n".join(texts), images)
+    return ModelMessage(message.role, "\n".join(texts), images)

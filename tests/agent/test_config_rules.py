@@ -51,6 +51,16 @@ def test_rules_are_read_and_understood_by_the_judge(file: Path) -> None:
     assert (found.decision, found.why) == ("deny", "by hand")
 
 
+def test_a_toolset_may_stand_for_the_tool(file: Path) -> None:
+    file.write_text("approval: {tools: [{toolset: mcp-mail, decision: deny, why: not here}]}")
+    rules = tool_rules([dataclasses.asdict(entry) for entry in load_config(file).approval.tools])
+    assert decide(rules, "send", {}, (), "mcp-mail") is not None
+    assert decide(rules, "send", {}, (), "file") is None
+    file.write_text("approval: {tools: [{decision: deny, why: not here}]}")
+    with pytest.raises(BrokenConfig, match="tool missing"):
+        load_config(file)
+
+
 def test_faults_are_told_with_their_lines(file: Path) -> None:
     file.write_text(
         textwrap.dedent("""\

@@ -198,7 +198,7 @@ def _somewhere() -> ShellNow:
 @dataclass(frozen=True, slots=True)
 class ToolRule:
     """``decision`` for every call of a tool whose name matches the glob ``tool``, whose toolset matches the glob ``toolset``, and
-    whose arguments match ``args``. Either glob may be "", which matches all.
+    whose arguments match ``args``. ``toolset`` "" matches all.
 
     ``args``: dotted names of arguments, each with its required value; all must match. A value is a glob (``*`` and ``?`` do not
     cross ``/``, ``**`` does), or ``re:`` and a regular expression for the whole value. A text that differs from the value is also
@@ -270,8 +270,8 @@ def decide(
 
 def _tool_rule(entry: Mapping[str, object], where: str) -> ToolRule:
     toolset = _text(entry, "toolset", where, "the name of a toolset, or a glob such as mcp-*", _always, default="")
-    expected = "the name of a tool, or a glob such as mcp_*, unless there is a toolset"
-    tool = _text({**entry, "tool": entry.get("tool") or None}, "tool", where, expected, bool, default="" if toolset else None)
+    expected = "the name of a tool, or a glob such as mcp_*"
+    tool = _text(entry, "tool", where, expected, bool, default="*" if toolset else None)
     where = f"{where} ({subject_of(tool, toolset)})"
     decision = _text(entry, "decision", where, "one of allow, ask, deny", _DECISIONS.__contains__)
     why = _text(entry, "why", where, "a few words for the user who is asked", bool)
@@ -285,13 +285,15 @@ def _tool_rule(entry: Mapping[str, object], where: str) -> ToolRule:
 
 
 def applies_to(tool: str, toolset: str, name: str, of: str) -> bool:
-    """Return whether a rule's globs match a tool's name and its toolset. "" matches all."""
-    return all(not glob or _name_pattern(glob).fullmatch(given) is not None for glob, given in ((tool, name), (toolset, of)))
+    """Return whether a rule's globs match a tool's name and its toolset. ``toolset`` "" matches all."""
+    return _name_pattern(tool).fullmatch(name) is not None and (not toolset or _name_pattern(toolset).fullmatch(of) is not None)
 
 
 def subject_of(tool: str, toolset: str) -> str:
     """Return the tools that a rule is about, for people and for the log."""
-    return " ".join(part for part in (tool, f"toolset {toolset}" if toolset else "") if part)
+    if not toolset:
+        return tool
+    return f"toolset {toolset}" if tool == "*" else f"{tool} of the toolset {toolset}"
 
 
 def _argument(args: Mapping[str, Json], dotted: str) -> object:

@@ -70,7 +70,7 @@ def test_a_rule_may_name_the_servers_toolset(
     session = opened().open_session(platform="api", asker=asked, enabled=["mcp-raw", "todo"])
     assert said(session, "hidden").startswith("a")
     assert asked.tickets == []
-    assert "Denied by the operator's rule for 'e* toolset mcp-*': not here." in said(session, "echo", text="x")
+    assert "Denied by the operator's rule for 'e* of the toolset mcp-*': not here." in said(session, "echo", text="x")
 
 
 def test_its_program_gets_only_listed_variables(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,7 +195,7 @@ def test_a_tool_is_matched_by_its_toolset() -> None:
     assert decide(both, "send_it", {}, (), "mcp-mail") is not None
     assert decide(both, "list", {}, (), "mcp-mail") is None
     assert decide(both, "send_it", {}, (), "file") is None
-    assert both[0].subject == "send* toolset mcp-mail"
+    assert both[0].subject == "send* of the toolset mcp-mail"
 
 
 def test_the_strictest_of_the_rules_that_match_counts_wherever_it_stands() -> None:
