@@ -43,7 +43,7 @@ from toolsets import ToolsetCatalog
 
 if TYPE_CHECKING:  # only for annotations: some of these modules load late, or never
     from agent.conversation.session import Session
-    from agent.conversation.single_requests import SingleRequests
+    from agent.mcp.discovery import McpServers
     from agent.plugin_host.plugins import PluginInfo
     from agent.policy.tool_selection import ToolLine
     from agent.undo import Undo
@@ -88,7 +88,8 @@ class Crib:
         """Sources of tools: the plugins, and the sources that they and the process add."""
         self._plugin_tools = PluginTools(self.registry, self.sources)
         self._take_back: list[Callable[[], None]] = [self.sources.end]
-        self._add_mcp_servers(config)
+        self.mcp: McpServers | None = None
+        self.reload_mcp(config)
         self._loaded = self._load_plugins(config) if config.plugins.enabled else []
         self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text), self.sources)
         self._sessions: weakref.WeakKeyDictionary[Session, None] = weakref.WeakKeyDictionary()
@@ -218,6 +219,7 @@ class Crib:
 
         with self._lock:
             self.workspaces.reconfigure(config, pinned)
+            self.reload_mcp(config)
             new, self.config = newly_enabled(self.config, config, self._loaded), config
             loaded = self._load_plugins(new) if new.plugins.enabled else []
             self._loaded += loaded
@@ -237,16 +239,15 @@ class Crib:
             mode=policy.mode,
         )
 
-    def _add_mcp_servers(self, config: Config) -> None:
-        if config.mcp.servers:
-            from agent.mcp.discovery import add_servers
+    def reload_mcp(self, config: Config) -> None:
+        """Use this configuration's MCP servers, and the tools that are locked now, in sessions that are opened from now on."""
+        if self.mcp is not None:
+            self.mcp.reload(config)
+        elif config.mcp.servers:
+            from agent.mcp.discovery import McpServers
 
-            hub = add_servers(config, self.registry, self.sources, lambda folder: self.workspace(folder or None), self._model_of)
-            self.hooks.register(hub, "mcp")
-            self._take_back.append(hub.close)
-
-    def _model_of(self, session_id: str) -> SingleRequests | None:
-        return next((one.single_requests for one in list(self._sessions) if one.id == session_id and one.is_open), None)
+            self.mcp = McpServers(config, self.registry, lambda at: self.workspace(at or None), lambda: [*self._sessions])
+            self._take_back.append(self.mcp.begin(self.sources, self.hooks))
 
     # -- additions by plugins ------------------------------------------------------------------------------------
 

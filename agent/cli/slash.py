@@ -218,6 +218,12 @@ async def _ps(chat: Conversation, rest: str) -> None:
     await obey_ps(chat, rest)
 
 
+async def _mcp(chat: Conversation, rest: str) -> None:
+    from agent.cli.chat_servers import obey_mcp
+
+    await obey_mcp(chat, rest)
+
+
 async def _of_session(chat: Conversation, rest: str, command: str) -> None:
     from agent.cli.session_commands import COMMANDS
 
@@ -288,6 +294,7 @@ COMMANDS: Mapping[str, Callable[[Conversation, str], Awaitable[None]]] = {
     "/env": _env,
     "/delegates": _delegates,
     "/ps": _ps,
+    "/mcp": _mcp,
     "/export": _export,
     "/init": _init,
 }

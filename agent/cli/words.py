@@ -30,7 +30,6 @@ ELSEWHERE = {
     "/edit": "Ctrl-X Ctrl-E opens the draft in your editor",
     "/history": "Ctrl-R searches your earlier input, /sessions lists the last sessions",
     "/login": f"{_OUTSIDE} config set model, and the key in OPENAI_API_KEY or model.api_key_env",
-    "/mcp": "/tools lists the tools of this session",
     "/models": "/model lists models, /model NAME switches to one",
     "/permissions": "/approvals lists grants, /mode shows the approval mode",
     "/plugins": f"{_OUTSIDE} plugins",

@@ -119,6 +119,11 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
         at_once=True,
         arguments="[log|screen|attach|stop NAME]",
     ),
+    "/mcp": SlashCommand(
+        "the MCP servers; /mcp reload takes changes of their configuration and their locks, for new sessions",
+        at_once=True,
+        arguments="[reload]",
+    ),
     "/env": SlashCommand("the backend and folder that commands run in", at_once=True, alone=True),
     "/export": SlashCommand(
         "/export [FILE.md|.html|.json] writes the session to a file; --force replaces an existing file", arguments="[FILE]"

@@ -53,12 +53,16 @@ class ReachesServers(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """A server at a place. ``using`` counts calls, ``calls`` have reached it; tools in ``allowed`` may be called."""
+    """A server at a place. ``using`` counts calls, ``calls`` have reached it; tools in ``allowed`` may be called.
+
+    ``is_outdated``: its configuration has changed, and it ends after its last call.
+    """
 
     place: Place
     calls: list[CallInFlight] = field(default_factory=list)
     allowed: frozenset[str] = frozenset()
     using: int = 0
+    is_outdated: bool = False
     idle: asyncio.TimerHandle | None = None
     connection: ServerConnection = field(init=False)
 
@@ -88,6 +92,7 @@ class Hub:
         self._lock = threading.Lock()
         self._thread: _LoopThread | None = None
         self._kept: dict[tuple[str, Place], _Kept] = {}
+        self._outdated: list[_Kept] = []
         self._asking: dict[tuple[str, str], CallInFlight] = {}
         """Calls whose server waits for an answer, by session and call."""
         self._starts: asyncio.Semaphore | None = None
@@ -129,6 +134,16 @@ class Hub:
             with self._lock:
                 if self._thread is not None:
                     self._thread.submit(self._forget(ctx.run_identity.session_id, call.id))
+
+    def running(self) -> list[str]:
+        """Return the names of the running servers: one name for each program or connection."""
+        return [name for (name, _), kept in list(self._kept.items()) if kept.connection.is_open]
+
+    def retire(self, names: frozenset[str]) -> None:
+        """Stop these servers after their current calls. Later calls start them anew."""
+        with self._lock:
+            if self._thread is not None and names:
+                self._thread.submit(self._retire(names))
 
     def close(self) -> None:
         """Stop all servers, from sync code. Later calls fail. May be called twice."""
@@ -200,7 +215,9 @@ class Hub:
             yield kept, kept.connection
         finally:
             kept.using -= 1
-            if not kept.using and kept.connection.is_open:
+            if not kept.using and kept.is_outdated:
+                kept.connection.begin_stop()
+            elif not kept.using and kept.connection.is_open:
                 kept.idle = asyncio.get_running_loop().call_later(config.idle, self._end_idle, (name, place), kept)
 
     async def _running(self, name: str, config: McpServer, place: Place) -> _Kept:
@@ -231,6 +248,15 @@ class Hub:
         )
         return kept
 
+    async def _retire(self, names: frozenset[str]) -> None:
+        for key in [key for key in self._kept if key[0] in names]:
+            kept = self._kept.pop(key)
+            kept.is_outdated = True
+            self._outdated.append(kept)
+            if not kept.using:
+                kept.connection.begin_stop()
+        self._outdated = [kept for kept in self._outdated if kept.using or kept.connection.is_open]
+
     def _end_idle(self, key: tuple[str, Place], kept: _Kept) -> None:
         if not kept.using:
             kept.connection.begin_stop()
@@ -238,7 +264,7 @@ class Hub:
     async def _stop_all(self) -> None:
         asking, self._asking = list(self._asking.values()), {}
         await asyncio.gather(*(one.cancel() for one in asking))
-        kept, self._kept = list(self._kept.values()), {}
+        kept, self._kept = [*self._kept.values(), *self._outdated], {}
         await asyncio.gather(*(one.connection.stop() for one in kept))
 
 

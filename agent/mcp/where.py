@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.config import Config
 from agent.config._mcp import McpServer
-from agent.mcp.lock import digest_of_run
+from agent.mcp.lock import LockedServer, digest_of_run
 
 
 def digest_of(config: Config, server: McpServer) -> str:
@@ -15,3 +15,13 @@ def digest_of(config: Config, server: McpServer) -> str:
 def where(config: Config, server: McpServer) -> str:
     """Return where a server runs, for users."""
     return server.url or f"a program, in {server.backend or config.terminal.backend}"
+
+
+def state_of(config: Config, name: str, known: LockedServer | None) -> str:
+    """Return the state of a server, for users: on, off, changed or not locked. ``known`` is what is locked."""
+    server = config.mcp.servers[name]
+    if not server.enabled:
+        return "off"
+    if known is None:
+        return "not locked"
+    return "on" if known.run == digest_of(config, server) else "changed"

@@ -111,14 +111,9 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _state(config: Config, name: str, known: LockedServer | None) -> str:
-    from agent.mcp.where import digest_of
+    from agent.mcp.where import state_of
 
-    server = config.mcp.servers[name]
-    if not server.enabled:
-        return "off"
-    if known is None:
-        return "not locked"
-    return "on" if known.run == digest_of(config, server) else "changed"
+    return state_of(config, name, known)
 
 
 def _show(args: argparse.Namespace) -> int:
