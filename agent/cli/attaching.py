@@ -1,4 +1,5 @@
-"""Attach files that a user names in a message as ``@path``: their content goes to the model as context.
+"""Attach files that a user names in a message as ``@path``, and resources of MCP servers, ``@SERVER:URI``: their content goes to
+the model as context.
 
 A file is read in the environment of the session's commands. If their sandbox hides the file, it is read outside of the sandbox.
 The rules of read_file apply. A file that seems to hold secrets is attached only if the user agrees.
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from agent.cli.beside import Beside
 from agent.cli.escape import exact, one_line
 from agent.cli.opening import BrokenOffMessage
+from agent.cli.server_offers import ServerOffer, offer_in, read_resource
 from toolcrib.contract.containment import HasOutside
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.decision import Block, Suspend
@@ -104,6 +106,9 @@ async def _attach(
     done: Attached,
     seen: set[str],
 ) -> None:
+    if (offer := offer_in(paths[-1], session.names)) is not None:
+        await _take_resource(session, offer, done, seen)
+        return
     for named in paths:
         environment, path, info = await _found(session.scope.environment, named)
         if info is not None:
@@ -228,6 +233,21 @@ async def _take_file(session: Session, environment: Environment, done: Attached,
         about, note = f"is the beginning of the file {named}, {part}, which the person attached", f"{note}, {part}"
     _add(done, Beside("attached-file", about, text))
     done.notes.append(note)
+
+
+async def _take_resource(session: Session, offer: ServerOffer, done: Attached, seen: set[str]) -> None:
+    named = f"{offer.server}:{offer.name}"
+    if named in seen:
+        return
+    seen.add(named)
+    result = await read_resource(session, offer)
+    text = str(result.data)
+    if len(text.encode("utf-8", "surrogatepass")) > min(FILE_BYTES, ALL_BYTES - done.size):
+        raise ToolcribError(f"it has more than {FILE_BYTES >> 10} KiB; the model can read it itself, with {offer.tool}")
+    about = f"is the resource {offer.name} of the MCP server {offer.server}, which the person attached"
+    _add(done, Beside("attached-resource", about, text))
+    done.images += result.images
+    done.notes.append(f"attached {one_line(named)}: a resource")
 
 
 def _add(done: Attached, part: Beside) -> None:

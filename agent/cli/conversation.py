@@ -200,6 +200,10 @@ class Conversation:
             await self._message(line, line if typed is None else typed)
         return True
 
+    async def send(self, text: str) -> None:
+        """Send a message whose text the user did not type: it names no files, and is no command."""
+        await self._run(text)
+
     async def _message(self, line: str, typed: str) -> None:
         """Send a message with the files that it names. If the user cancels, put the typed text back into the input line."""
         if self.model:

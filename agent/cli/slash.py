@@ -15,6 +15,7 @@ from agent.cli.format_memory import show_memory
 from agent.cli.helping import listed, show_help, show_keys
 from agent.cli.render import first_sentence, table
 from agent.cli.resuming import begin_anew, may_leave, resume
+from agent.cli.server_offers import ServerOffer, prompt_in
 from agent.cli.session_format import conversation
 from agent.cli.words import ALONE, meant_by, words_of
 from agent.desk.commands import ALIASES
@@ -35,6 +36,8 @@ async def obey(chat: Conversation, line: str) -> bool:
     if command is None and word in ALIASES:
         word = ALIASES[word]
         command = COMMANDS[word]
+    if command is None and (prompt := prompt_in(word, chat.session.names)) is not None:
+        command = partial(_prompt, prompt=prompt)
     if command is None:
         chat.screen.print_note(f"unknown command {word}; {meant_by(word, words_of(chat.opening.crib))}")
         return True
@@ -222,6 +225,12 @@ async def _mcp(chat: Conversation, rest: str) -> None:
     from agent.cli.chat_servers import obey_mcp
 
     await obey_mcp(chat, rest)
+
+
+async def _prompt(chat: Conversation, rest: str, prompt: ServerOffer) -> None:
+    from agent.cli.server_offers import send_prompt
+
+    await send_prompt(chat, prompt, rest)
 
 
 async def _of_session(chat: Conversation, rest: str, command: str) -> None:

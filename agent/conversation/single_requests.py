@@ -39,7 +39,7 @@ class SingleRequests:
         self._reserved = 0
 
     async def ask(self, system: str, messages: Sequence[ModelMessage], most: int) -> ProviderTurn:
-        """Return the model's reply of at most ``most`` tokens to the messages, of which the last is the user's.
+        """Return the model's reply of at most ``most`` tokens to the messages; the last one is the user's.
 
         Raises Denied if no model is connected, or if the run has reached a limit; ConfigError and ProviderError.
         """

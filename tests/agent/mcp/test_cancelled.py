@@ -1,4 +1,4 @@
-"""Calls that are cancelled or run at the same time: the server is told, and stays usable."""
+"""Calls that are cancelled or run at the same time: the server gets a notice, and stays usable."""
 
 from __future__ import annotations
 

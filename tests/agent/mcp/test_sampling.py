@@ -26,7 +26,7 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def ask(raw: dict[str, Any], opened: Callable[[], Crib], asked: Asked, server: ChatServer) -> Callable[..., Any]:
-    """Return a function that runs a session, and returns what the calls of its model came to. A text of ``replies`` is a reply,
+    """Return a function that runs a session, and returns the results of its model's calls. A text of ``replies`` is a reply,
     a tuple has the texts of calls of ``samples``.
     """
 
