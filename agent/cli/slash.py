@@ -228,7 +228,7 @@ async def _mcp(chat: Conversation, rest: str) -> None:
 
 
 async def _prompt(chat: Conversation, rest: str, prompt: ServerOffer) -> None:
-    from agent.cli.server_offers import send_prompt
+    from agent.cli.server_prompts import send_prompt
 
     await send_prompt(chat, prompt, rest)
 

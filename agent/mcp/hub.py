@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agent.config._mcp import McpServer
 from agent.mcp.asking import Question
-from agent.mcp.in_flight import CallInFlight, callbacks_for
+from agent.mcp.in_flight import RUNS, CallInFlight, callbacks_for
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ExecutionFailed
@@ -193,6 +193,7 @@ class Hub:
         self, name: str, config: McpServer, place: Place, tool: str, args: Mapping[str, Json], going: CallInFlight
     ) -> CallToolResult:
         async with self._using(name, config, place) as (kept, connection):
+            RUNS.set(going)  # not before: the tasks of a connection that starts must not inherit it
             if tool not in kept.allowed:
                 raise ExecutionFailed(
                     f"the tool {tool} of the MCP server {name} differs from the locked one: a user can compare and lock it"

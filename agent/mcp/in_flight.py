@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,10 +78,14 @@ class CallInFlight:
             await self.task
 
 
+RUNS: ContextVar[CallInFlight | None] = ContextVar("runs", default=None)
+"""The call that the current task runs. In the protocol since 2026 a server's question arrives in the task of its call."""
+
+
 def callbacks_for(
     calls: Sequence[CallInFlight], folder: str, sampling: str, model_of: Callable[[ToolCallContext], AnswersRequests | None]
 ) -> Mapping[str, Any]:
-    """Return the SDK's callbacks for a server. ``calls`` are its calls in flight: a question belongs to the oldest of them.
+    """Return the SDK's callbacks for a server. ``calls`` are its calls in flight.
 
     ``sampling`` is the server's key of that name; ``model_of`` returns the model of a call's session.
     """
@@ -94,9 +99,10 @@ def callbacks_for(
         if questions is None:
             return ErrorData(code=INVALID_REQUEST, message=f"the form has more than {MOST_FIELDS} fields")
         content: dict[str, Any] = {}
+        going = _asked_by(calls)
         try:
             for question in questions:
-                value = await calls[0].ask(question)
+                value = await going.ask(question)
                 if question.name:
                     content[question.name] = value
         except Declined:
@@ -108,15 +114,9 @@ def callbacks_for(
     ) -> CreateMessageResult | CreateMessageResultWithTools | ErrorData:
         from mcp_types import INVALID_REQUEST, ErrorData
 
-        from agent.mcp.sampling import sample
-
         if not calls:
             return ErrorData(code=INVALID_REQUEST, message="there is no call that this request belongs to")
-        going = calls[0]
-        try:
-            return await sample(params, model_of(going.ctx), going.ask if sampling == "ask" else None)
-        except ToolcribError as error:
-            return ErrorData(code=INVALID_REQUEST, message=f"refused: {error}")
+        return await _sampled(_asked_by(calls), params, sampling, model_of)
 
     async def roots(_context: object) -> ListRootsResult:
         from mcp_types import ListRootsResult, Root
@@ -130,3 +130,25 @@ def callbacks_for(
 
     found = {"elicitation_callback": elicit, "list_roots_callback": roots, "logging_callback": logged}
     return found if sampling == "never" else {**found, "sampling_callback": create_message}
+
+
+def _asked_by(calls: Sequence[CallInFlight]) -> CallInFlight:
+    """Return the call that a question belongs to: the oldest, if the question does not show it."""
+    found = RUNS.get()
+    return found if found is not None and found in calls else calls[0]
+
+
+async def _sampled(
+    going: CallInFlight,
+    params: CreateMessageRequestParams,
+    sampling: str,
+    model_of: Callable[[ToolCallContext], AnswersRequests | None],
+) -> CreateMessageResult | ErrorData:
+    from mcp_types import INVALID_REQUEST, ErrorData
+
+    from agent.mcp.sampling import sample
+
+    try:
+        return await sample(params, model_of(going.ctx), going.ask if sampling == "ask" else None)
+    except ToolcribError as error:
+        return ErrorData(code=INVALID_REQUEST, message=f"refused: {error}")

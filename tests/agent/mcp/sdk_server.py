@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Any
+from typing import Annotated, Any
 
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context, Elicit, MCPServer, Resolve, Sample
+from mcp_types import CreateMessageResult, SamplingMessage, TextContent
 from pydantic import BaseModel
 
 server = MCPServer("memory", version="1.0")
@@ -36,6 +37,27 @@ async def book(context: Context) -> str:
     """Book a table."""
     found = await context.elicit("A table for you?", Table)
     return f"{found.action} {getattr(found, 'data', None)}"
+
+
+def which_table() -> Elicit[Table]:
+    return Elicit("Which table?", Table)
+
+
+@server.tool()
+async def reserve(name: str, table: Annotated[Table, Resolve(which_table)]) -> str:
+    """Reserve a table."""
+    return f"{name}: {table.people} {table.window}"
+
+
+def which_colour() -> Sample:
+    asked = SamplingMessage(role="user", content=TextContent(text="Which colour?"))
+    return Sample([asked], max_tokens=50)
+
+
+@server.tool()
+async def paint(said: Annotated[CreateMessageResult, Resolve(which_colour)]) -> str:
+    """Paint."""
+    return f"painted: {getattr(said.content, 'text', '')}"
 
 
 @server.resource("note://{name}")

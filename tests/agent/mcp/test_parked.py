@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from agent.api import Crib
 from agent.conversation.session import Session
 from tests.agent.mcp.conftest import configure, lock
+from tests.agent.mcp.test_sdk_server import SERVER
 from toolcrib import Answer, ToolCallStatus
 from toolcrib.testing import ScriptedSession
 
@@ -24,9 +27,9 @@ def crib(raw: dict[str, Any], opened: Callable[[], Crib]) -> Crib:
     return opened()
 
 
-async def parked(crib: Crib, tool: str, args: Any) -> tuple[Session, str]:
+async def parked(crib: Crib, tool: str, args: Any, toolset: str = "mcp-raw") -> tuple[Session, str]:
     """Open a session whose model calls the tool, and return it with the ticket of the server's question."""
-    session = await crib.open(platform="api", suspends=True, enabled=["mcp-raw"])
+    session = await crib.open(platform="api", suspends=True, enabled=[toolset])
     session.link.use(ScriptedSession([(tool, args)], "done"))
     result = await session.ask("go")
     assert result.stopped == "parked"
@@ -62,6 +65,19 @@ async def test_a_parked_question_is_answered_later(crib: Crib, tmp_path: Path) -
     await session.answer(answered(ticket, "42"))
     assert '"size": 42' in await result_of(session)
     assert calls_read(tmp_path) == 1
+
+
+async def test_a_parked_question_of_the_newer_protocol(opened: Callable[[], Crib]) -> None:
+    rules = [{"toolset": "mcp-memory", "decision": "allow", "why": "my own server"}]
+    configure({"memory": {"command": [sys.executable, SERVER]}}, approval={"tools": rules})
+    await asyncio.to_thread(lock, "memory")
+    session, ticket = await parked(opened(), "reserve", {"name": "Ada"}, "mcp-memory")
+    await session.answer(answered(ticket, "2"))
+    again = await session.advance()
+    assert again is not None
+    await session.answer(answered(again.tickets[0], "yes"))
+    assert "Ada: 2 True" in await result_of(session)
+    await session.close()
 
 
 async def test_a_closed_session_may_be_resumed_for_the_answer(crib: Crib, tmp_path: Path) -> None:

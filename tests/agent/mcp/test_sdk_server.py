@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -13,7 +14,10 @@ from typing import Any
 import pytest
 
 from agent.api import Crib
+from agent.model_choice.models import ModelChoice
 from tests.agent.mcp.conftest import Asked, configure, lock
+from toolcrib.contract.types import ToolCall
+from toolcrib.testing import ChatServer
 
 SERVER = str(Path(__file__).with_name("sdk_server.py"))
 UPSERT = "kom.memory.v1.upsert_memory"
@@ -66,6 +70,46 @@ def test_over_its_standard_streams(protocol: str, opened: Callable[[], Crib], as
     if protocol == "legacy":
         asked.replies = ["2", "yes"]
         assert session.call("book", {}).result.data == "accept people=2 window=True"
+
+
+@pytest.mark.parametrize("protocol", ["legacy", "auto"])
+async def test_its_questions_reach_the_user_and_the_model(protocol: str, opened: Callable[[], Crib], asked: Asked) -> None:
+    """In both eras: a request while the call runs, and a result that asks for a new call with the answers."""
+    configure({"memory": {"command": [sys.executable, SERVER], "protocol": protocol}})
+    await asyncio.to_thread(lock, "memory")
+    asked.replies = ["2", "yes", "yes"]
+    with ChatServer(
+        ChatServer.calls(("reserve", {"name": "Ada"})),
+        ChatServer.calls(("paint", {})),
+        ChatServer.text("red"),
+        ChatServer.text("done"),
+    ) as model:
+        choice = ModelChoice("test-model", model.base_url)
+        session = await opened().open(platform="api", asker=asked, enabled=["mcp-memory"], choice=choice)
+        assert (await session.ask("go")).text == "done"
+        await session.close()
+        results = [one["content"] for one in model.requests[-1]["messages"] if one["role"] == "tool"]
+    assert "Ada: 2 True" in results[0]
+    assert "painted: red" in results[1]
+
+
+async def test_a_question_reaches_the_session_of_its_call(opened: Callable[[], Crib]) -> None:
+    """Since 2026, the protocol tells which call a question belongs to."""
+    configure({"memory": {"command": [sys.executable, SERVER]}})
+    await asyncio.to_thread(lock, "memory")
+    crib, first, second = opened(), Asked(), Asked()
+    one, two = [await crib.open(platform="api", asker=asker, enabled=["mcp-memory"]) for asker in (first, second)]
+    second.replies = ["2", "yes"]
+    slow = asyncio.create_task(one.acall(ToolCall("c1", "slow", {"seconds": 60})))
+    while not first.tickets:
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.3)
+    assert (await two.acall(ToolCall("c2", "reserve", {"name": "Ada"}))).result.data == "Ada: 2 True"
+    assert len(first.tickets) == 1
+    slow.cancel()
+    await asyncio.wait([slow])
+    await one.close()
+    await two.close()
 
 
 @pytest.mark.parametrize(
