@@ -41,7 +41,7 @@ class Question(NamedTuple):
         return SuspendTicket(ACTION, text, call, {"choices": choices, "server": server}, schema, "pass_to_tool")
 
     def value(self, said: Json) -> Json:
-        """Return the value for the form. Raises ValueError, with what is expected, and Declined."""
+        """Return the value for the form. Raises ValueError, which names the expected value, and Declined."""
         text = str(said).strip()
         if text == _DECLINE:
             raise Declined

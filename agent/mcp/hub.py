@@ -1,6 +1,6 @@
 """The servers that run in one process: each starts at its first call, and stops when it is idle.
 
-They run in one thread with an event loop of its own, because calls come from many loops, some of which live for one call only.
+They run in one thread with an event loop of its own, because calls come from many loops, and some loops live for one call only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Place(NamedTuple):
-    """Where a server runs, and for whom: sessions with equal places share it. ``folder`` is the project's."""
+    """The user and the project of a server: sessions with equal places share it. ``folder`` is the project's."""
 
     principal: str
     folder: str

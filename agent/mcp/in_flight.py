@@ -72,7 +72,7 @@ class CallInFlight:
                     question = question._replace(text=f"{question.text}\n({error})")
 
     async def cancel(self) -> None:
-        """Cancel the call. Its server is told."""
+        """Cancel the call, and notify its server."""
         self.task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await self.task
@@ -95,7 +95,7 @@ def callbacks_for(
 
         questions = questions_of(params)
         if not calls:
-            return ErrorData(code=INVALID_REQUEST, message="there is no call in which the user could be asked")
+            return ErrorData(code=INVALID_REQUEST, message="no call is in flight, so the user can't be asked")
         if questions is None:
             return ErrorData(code=INVALID_REQUEST, message=f"the form has more than {MOST_FIELDS} fields")
         content: dict[str, Any] = {}

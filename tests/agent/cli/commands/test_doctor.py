@@ -124,7 +124,8 @@ def test_names_that_switch_nothing_off_are_told(run: Any, config: Any) -> None:
         "users: {bob: {disabled_tools: [write_fil], disabled_toolsets: [todo]}, eve: {disabled_toolsets: [terminl]}}\n"
         "platforms: {telegram: {disabled_tools: [terminal, pach]}}\n"
         "approval: {tools: [{tool: wirte_file, decision: deny, why: x}, {tool: 'read_*', decision: ask, why: x}, "
-        "{tool: patch, decision: deny, why: x, args: {file: x, path: y}}]}\n"
+        "{tool: patch, decision: deny, why: x, args: {file: x, path: y}}, "
+        "{toolset: mcp-mial, decision: deny, why: x}, {toolset: 'fil*', decision: ask, why: x}]}\n"
     )
     done = run("doctor")
     assert done.code == 1
@@ -134,9 +135,11 @@ def test_names_that_switch_nothing_off_are_told(run: Any, config: Any) -> None:
         f"· {file}:2: platforms.telegram.disabled_tools names the unknown tool 'pach'; did you mean 'patch'?",
         f"· {file}:3: approval.tools[0] names the unknown tool 'wirte_file'; did you mean 'write_file'?",
         f"· {file}:3: approval.tools[2] tests 'file', which is not an argument of patch: it matches no call (arguments: ",
+        f"· {file}:3: approval.tools[3] names the toolset 'mcp-mial', which no tool has",
     ):
         assert said in done.out
     assert "read_*" not in done.out
+    assert "fil*" not in done.out
 
 
 def test_a_state_folder_on_a_full_disk(run: Any) -> None:

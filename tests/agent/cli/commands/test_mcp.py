@@ -112,7 +112,7 @@ def test_they_are_listed_shown_disabled_and_removed(run: Any, raw: list[str]) ->
     configure({"mail": {"command": raw, "protocol": "legacy"}, "far": {"url": "https://mcp.example.org/mcp"}})
     lock("mail")
     assert run("mcp").out.splitlines()[1:] == [
-        "mail  on          19     a program, in local",
+        "mail  on          21     a program, in local",
         "far   not locked  -      https://mcp.example.org/mcp",
     ]
     shown = run("mcp", "show", "mail").out
