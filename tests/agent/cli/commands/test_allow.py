@@ -68,6 +68,13 @@ def test_a_rule_for_a_tool(does: Any, tmp_path: Path) -> None:
     assert "allowed for this run: calls of terminal with command: rm -rf *" in done.err
 
 
+def test_a_rule_for_a_toolset(does: Any, tmp_path: Path) -> None:
+    done = does("build", "--allow", "{toolset: terminal}")
+    assert done.code == 0
+    assert "allowed for this run: calls of toolset terminal" in done.err
+    assert "calls of toolset mcp-mail; but no such tool exists here" in does("build", "--allow", "{toolset: mcp-mail}").err
+
+
 def test_a_denial_names_the_rule_that_allows_exactly_the_call(does: Any, tmp_path: Path) -> None:
     """The shown option works as it is printed, even if it contains characters that are special to patterns or shells."""
     for folder, command in (
