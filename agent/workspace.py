@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.backends import Backend, Backends, Location
-from agent.config import PlatformConfig, read_secrets
+from agent.config import PlatformConfig, read_secrets, token_values
 from agent.conversation.locating import PROJECT, location_for
 from agent.desk.request import SessionRequest, by_fields
 from agent.policy.allowlist import PermanentGrants
@@ -113,7 +113,8 @@ class Workspace:
 
     def redactor(self) -> Redactor:
         """Return the redactor for the current secrets of the environment and of the user's file."""
-        return Redactor.of(os.environ, {**read_secrets(self.config.path.parent), **self.config.store_secrets})
+        folder = self.config.folder
+        return Redactor.of(os.environ, {**token_values(folder), **read_secrets(folder), **self.config.store_secrets})
 
     def definitions(self, names: Sequence[str], backend: Backend) -> list[Any]:
         """Return the schemas of these tools for a model in a session of this backend."""

@@ -16,7 +16,8 @@ from weakref import WeakSet, WeakValueDictionary
 
 import model_tools
 from agent.backends import Backends
-from agent.config import Config, contents_path, load_config, secrets_path, state_dir
+from agent.config import Config, contents_path, load_config, secrets_path, state_dir, tokens_path
+from agent.mcp.lock import lock_path
 from agent.policy.allowlist import PermanentGrants
 from agent.policy.confirmation import require_confirmed
 from agent.policy.tool_selection import Granting
@@ -191,7 +192,8 @@ def own_files(config: Config) -> list[str]:
     path = str(config.store_path)
     store = [f"{path}{end}" for end in (*_STORE_ENDS, *(f"-artifacts{end}" for end in _ARTIFACTS))]
     sockets = [with_home(one.settings["socket"]) for one in config.platforms.values() if one.settings.get("socket")]
-    return model_tools.own_paths([config.path, beside / "plugins", secrets_path(beside), state_dir(), *store, *sockets])
+    private = [secrets_path(beside), tokens_path(beside), lock_path(config.path)]
+    return model_tools.own_paths([config.path, beside / "plugins", *private, state_dir(), *store, *sockets])
 
 
 def _is_same(one: Config, other: Config) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.config import Config, leaves, plain, values_in
+from agent.config import Config, leaves, plain, token_values, values_in
 from toolcrib.contract.regex import Regex
 from tools.redact import Redactor, may_be_secret, without_forms
 
@@ -49,6 +49,7 @@ class Scrubber:
         """``path`` is the configuration file; secrets.env is beside it. ``config`` is None if the file can't be read."""
         named = _variables_in(path)
         secrets = {name: value for name, value in os.environ.items() if name in named or may_be_secret(name, value)}
+        secrets |= token_values(path.parent)
         secrets |= {f"secrets.env: {name}": value for name, value in values_in(path.parent).items()}
         if config is not None:
             secrets |= config.store_secrets

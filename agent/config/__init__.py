@@ -40,6 +40,7 @@ from agent.config._schema import (
 )
 from agent.config._secrets import Secrets, read_secrets, secret, secrets_path, values_in, write_secret
 from agent.config._snapshots import SnapshotsConfig
+from agent.config._tokens import read_tokens, token_values, tokens_path, write_tokens
 from toolcrib.contract.late import late
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ __all__ = [
     "plain",
     "preview",
     "read_secrets",
+    "read_tokens",
     "remove_allowlist",
     "sandbox_records",
     "secret",
@@ -132,9 +134,12 @@ __all__ = [
     "sound_part",
     "state_dir",
     "text_with",
+    "token_values",
+    "tokens_path",
     "unset_value",
     "value_at",
     "values_in",
     "write_private",
     "write_secret",
+    "write_tokens",
 ]

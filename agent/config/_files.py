@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,3 +86,13 @@ def locked(path: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
         yield
     finally:
         os.close(handle)  # this releases the lock; the lock file stays, since removing it would race
+
+
+def refuse_others(about: os.stat_result, file: Path) -> None:
+    """Raise ConfigError unless only this user may read and write a file of secrets."""
+    if not stat.S_ISREG(about.st_mode):
+        raise ConfigError(f"{file} is not a regular file")
+    if about.st_mode & 0o077:
+        raise ConfigError(f"others may read or write {file}, so none of its secrets are used; run chmod 600 {file}")
+    if about.st_uid not in (os.geteuid(), 0):
+        raise ConfigError(f"{file} belongs to another user, so none of its secrets are used; chown it to yourself")

@@ -11,14 +11,21 @@ from agent.config._setting import NAMES, SECONDS, above_zero, absolute, all_text
 from toolcrib.contract.dataclass import dataclass
 
 _TEXTS = "names, each with a text"
+_NAME = "the name of a secret"
 
 
 def _sound(values: Mapping[str, McpServer]) -> bool:
     """Accept names that toolsets and names of tools can contain, and servers that are either a program or an address."""
     return all(
-        re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", name) and bool(server.command) != bool(server.url)
+        re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", name)
+        and bool(server.command) != bool(server.url)
+        and len({bool(server.client_id), bool(server.client_secret), bool(server.issuer)}) == 1
         for name, server in values.items()
     )
+
+
+def _env_name(value: str) -> bool:
+    return not value or env_names((value,))
 
 
 def _headers(values: Mapping[str, str]) -> bool:
@@ -74,6 +81,24 @@ class McpServer:
         expect="names of headers, each with a text",
         check=_headers,
     )
+    shared: bool = setting(
+        False,
+        "Whether users of chat platforms use your login (`toolcrib mcp login`) if they have none of their own.",
+        expect="true or false",
+    )
+    client_id: str = setting(
+        "",
+        "Name of the secret with the client id, for a server that takes client credentials instead of a user's login.",
+        expect=_NAME,
+        check=_env_name,
+    )
+    client_secret: str = setting("", "Name of the secret with the client secret.", expect=_NAME, check=_env_name)
+    issuer: str = setting(
+        "",
+        "Address of the authorization server that issued the client credentials. They are sent to no other.",
+        expect="an http(s) URL",
+        check=is_base_url,
+    )
     backend: str = setting(
         "", "Backend that its program runs in. Empty: terminal.backend.", expect="the name of a backend, or nothing"
     )
@@ -97,6 +122,11 @@ class McpServer:
         "Whether the server may ask the session's model during a call. ask: you are asked each time. never: no. allow: yes.",
     )
 
+    @property
+    def has_key(self) -> bool:
+        """True if each request has the header Authorization, so that no login is used."""
+        return any(name.casefold() == "authorization" for name in self.headers)
+
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
@@ -108,7 +138,7 @@ class McpConfig:
         "  servers:\n"
         "    files: {command: [npx, -y, '@modelcontextprotocol/server-filesystem@2026.8.31', /srv/data]}\n"
         "    mail: {url: 'https://mcp.example.org/mcp'}",
-        expect="names (letters, digits, _ and -), each with either command or url",
+        expect="names (letters, digits, _ and -), each with either command or url; client_id, client_secret and issuer together",
         check=_sound,
     )
     starts_at_once: int = setting(4, "Servers that may start at the same time.", expect=COUNT, check=at_least_one)

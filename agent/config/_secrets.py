@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from agent.config._files import refuse_others
 from agent.config._paths import config_path
 from toolcrib.contract.errors import ConfigError
 from toolcrib.contract.passing import raise_passing
@@ -65,7 +65,7 @@ def read_secrets(folder: str | Path | None = None) -> Secrets:
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from error
     with os.fdopen(handle, "rb") as opened:
-        _refuse_open_doors(os.fstat(handle), file)
+        refuse_others(os.fstat(handle), file)
         data = opened.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise ConfigError(f"{file} is larger than {_MAX_BYTES:,} bytes; expected lines NAME=value")
@@ -121,15 +121,6 @@ def write_secret(name: str, value: str, folder: str | Path | None = None) -> Pat
 def is_secret(value: str) -> bool:
     """Return whether a line of secrets.env can hold this value, and an HTTP header can carry it."""
     return value.isascii() and value.isprintable() and bool(value) and not any(char in value for char in " \"'")
-
-
-def _refuse_open_doors(about: os.stat_result, file: Path) -> None:
-    if not stat.S_ISREG(about.st_mode):
-        raise ConfigError(f"{file} is not a regular file")
-    if about.st_mode & 0o077:
-        raise ConfigError(f"others may read or write {file}, so none of its secrets are used; run chmod 600 {file}")
-    if about.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"{file} belongs to another user, so none of its secrets are used; chown it to yourself")
 
 
 def _parsed(data: bytes, file: Path) -> Iterator[tuple[str, str]]:

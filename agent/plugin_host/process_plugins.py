@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.backends import BUILT_IN
-from agent.config import Config, load_config, secrets_path
+from agent.config import Config, load_config, secrets_path, tokens_path
 from agent.plugin_host.additions import leave_out
 from agent.plugin_host.plugin_tools import PluginTools
 from agent.plugin_host.plugins import PluginInfo, load_plugins
@@ -52,7 +52,7 @@ class ProcessPlugins:
             config = require_confirmed(load_config(project_dir=Path.cwd())) if config is None else config
             if not config.plugins.enabled:
                 return []
-            protect([config.path, config.folder / "plugins", secrets_path(config.folder)])
+            protect([config.path, config.folder / "plugins", secrets_path(config.folder), tokens_path(config.folder)])
             fresh = tuple(name for name in config.plugins.enabled if canonical(name) not in self._loaded)
             known = [info for key, info in self._loaded.items() if key in {canonical(name) for name in config.plugins.enabled}]
             return [*known, *self._load(replace(config, plugins=replace(config.plugins, enabled=fresh)))]

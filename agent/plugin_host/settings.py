@@ -9,7 +9,7 @@ from typing import Any
 
 import pluggy
 
-from agent.config import Config, read_secrets, state_dir
+from agent.config import Config, read_secrets, state_dir, token_values
 from toolcrib.contract.errors import PluginError
 from tools.redact import Redactor
 
@@ -37,7 +37,7 @@ def _redacting(config: Config) -> Callable[[str], str]:
     def redact(text: str) -> str:
         now = time.monotonic()
         if not known or now - known[0][0] > _FRESH:
-            secrets = {**read_secrets(config.path.parent), **config.store_secrets}
+            secrets = {**token_values(config.folder), **read_secrets(config.folder), **config.store_secrets}
             known[:] = [(now, Redactor.of(os.environ, secrets))]
         return known[0][1].text(text)
 
