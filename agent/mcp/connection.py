@@ -26,13 +26,15 @@ Streams: TypeAlias = "Callable[[], AbstractAsyncContextManager[tuple[Any, Any]]]
 @dataclass(frozen=True, slots=True)
 class ServerLink:
     """A way to a server. ``streams`` are those of the SDK's transport. ``ended`` waits until the server has gone. ``why`` returns
-    why it has, for people; ``close`` releases everything.
+    why it has, for people; ``close`` releases everything. ``refused`` returns why the server refused the latest request for
+    its login, "" if it did not.
     """
 
     streams: AbstractAsyncContextManager[tuple[Any, Any]]
     ended: Callable[[], Awaitable[None]]
     why: Callable[[], str]
     close: Callable[[], Awaitable[None]]
+    refused: Callable[[], str] = str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class ServerConnection:
         self._seconds = seconds
         self._callbacks = callbacks or {}
         self._client: Client | None = None
+        self._link_now: ServerLink | None = None
         self._stop = asyncio.Event()
         self._why = ""
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -126,7 +129,7 @@ class ServerConnection:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 async with self._starts, asyncio.timeout(self._seconds):
-                    link = await self._link()
+                    link = self._link_now = await self._link()
                     stack.push_async_callback(link.close)
                     client = Client(
                         _Given(link.streams), mode=self._mode, message_handler=self._on_message, cache=None, **self._callbacks
@@ -140,7 +143,7 @@ class ServerConnection:
             self._why = f"no answer within {self._seconds:g} seconds{_more(link)}"
             raise
         except BaseException as error:
-            self._why = self._why or f"{_reason(error)}{_more(link)}"
+            self._why = self._why or self._refused() or f"{_reason(error)}{_more(link)}"
             raise
 
     async def _watch(self, link: ServerLink) -> None:
@@ -210,11 +213,14 @@ class ServerConnection:
         except Exception as error:
             if self._stop.is_set():
                 raise ExecutionFailed(self._lost()) from error
-            raise ExecutionFailed(f"the MCP server {self.name}: {_reason(error)}") from error
+            raise ExecutionFailed(f"the MCP server {self.name}: {self._refused() or _reason(error)}") from error
         finally:
             call.cancel()
             ended.cancel()
             await asyncio.wait([call, ended])
+
+    def _refused(self) -> str:
+        return "" if self._link_now is None else self._link_now.refused()
 
     def _lost(self) -> str:
         why = self._why or "it was stopped"

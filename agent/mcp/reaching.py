@@ -12,6 +12,7 @@ from agent.backends import Backends, Location
 from agent.config import Config, secret
 from agent.config._mcp import McpServer
 from agent.mcp.hub import Place
+from agent.mcp.logins import Logins
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.environment import Environment
@@ -59,7 +60,7 @@ class ServerReach:
         """See ReachesServers."""
         workspace = self._workspace(place.folder)
         if server.url:
-            return _over_http(workspace.config, server)
+            return _over_http(workspace.config, Logins(workspace.config.folder, name, server, place.principal))
         from agent.mcp.connection import ServerLink
         from agent.mcp.stdio import start_program
 
@@ -81,32 +82,41 @@ class ServerReach:
         return ServerLink(program.streams(), program.ended.wait, why, close)
 
 
-def _over_http(config: Config, server: McpServer) -> ServerLink:
+def _over_http(config: Config, logins: Logins) -> ServerLink:
     import httpx2
     from mcp.client.sse import sse_client
     from mcp.client.streamable_http import streamable_http_client
 
     from agent.mcp.connection import ServerLink
+    from agent.mcp.login_auth import LoginAuth
 
+    server = logins.server
+    auth = None if server.has_key else LoginAuth(config, logins)
     timeout = httpx2.Timeout(server.timeout, read=None)  # calls have their own limit
     headers = {name: filled(config, value) for name, value in server.headers.items()}
 
     @asynccontextmanager
     async def streams() -> AsyncIterator[tuple[Any, Any]]:
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=timeout) as client,
+            httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth) as client,
             streamable_http_client(server.url, http_client=client, max_sse_event_size=MOST_BYTES) as opened,
         ):
             yield opened
 
+    def refused() -> str:
+        return "" if auth is None else auth.refused
+
     async def ended() -> None:
-        await asyncio.Event().wait()  # it has no process
+        if auth is not None and server.transport == "sse":
+            await auth.refusing.wait()  # the SDK does not report it to the call
+        else:
+            await asyncio.Event().wait()  # it has no process
 
     async def close() -> None:
         return None
 
-    found = sse_client(server.url, headers) if server.transport == "sse" else streams()
-    return ServerLink(found, ended, str, close)
+    found = sse_client(server.url, headers, auth=auth) if server.transport == "sse" else streams()
+    return ServerLink(found, ended, refused, close, refused)
 
 
 def filled(config: Config, text: str) -> str:

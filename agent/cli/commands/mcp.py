@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent.workspace import Workspace
 
 HELP = "Add MCP servers, look at their tools, and lock the tools that sessions may have."
-_ACTIONS = ("list", "add", "show", "test", "lock", "enable", "disable", "remove", "import")
+_ACTIONS = ("list", "add", "show", "test", "lock", "enable", "disable", "remove", "import", "login", "logout")
 _EPILOG = """\
 examples:
   toolcrib mcp add files -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 .
@@ -29,6 +29,7 @@ examples:
   toolcrib mcp show files             its locked tools, as models see them
   toolcrib mcp test files             start it, and compare its tools with the locked ones
   toolcrib mcp lock files             look at what has changed, and lock it (at a terminal)
+  toolcrib mcp login mail             log in in the browser, if the server needs a login; logout reverts it
   toolcrib mcp disable files          for new sessions; enable reverts it
   toolcrib mcp import                 take servers of other programs (@PROGRAMS@), or of one
 
@@ -36,8 +37,9 @@ Sessions have only tools that you looked at and locked, exactly as they were the
 offered until you lock it again. Calls ask for approval, as those of any tool that acts; the toolset of a server is mcp-NAME.
 A server's program runs in the sandbox. It reaches hosts that you name: toolcrib mcp add mail --host api.example.org -- ...
 
-exit codes: 0 done; 1 the server does not start, or its tools differ from the lock; 2 wrong command line, name or configuration
-(nothing was done); 4 the server was added or changed, which applies only after a user confirms it (`toolcrib config confirm`).
+exit codes: 0 done; 1 the server does not start, its tools differ from the lock, or the login failed; 2 wrong command line, name
+or configuration (nothing was done); 4 the server was added or changed, which applies only after a user confirms it (`toolcrib
+config confirm`).
 """
 
 
@@ -58,6 +60,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     added.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[], help="a header; ${NAME} is a secret")
     added.add_argument("--host", metavar="HOST", action="append", default=[], help="a host that its program may reach")
     added.add_argument("--backend", metavar="NAME", default="", help="the backend that its program runs in")
+    login = parser.add_argument_group("for login and logout")
+    login.add_argument("--paste", action="store_true", help="show the address, and paste the one that the login leads to")
+    login.add_argument("--device", action="store_true", help="show a code to enter in a browser on any device")
+    login.add_argument("--for", dest="principal", metavar="PLATFORM:USER", default="", help="log in for this user of a platform")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,9 +73,10 @@ def run(args: argparse.Namespace) -> int:
         raise ToolcribError(f"give the server: toolcrib mcp {args.action} NAME")
     if args.action != "add" and args.program:
         raise ToolcribError(f"`mcp {args.action}` takes one name")
-    if args.action in ("add", "test", "lock"):
+    if args.action in ("add", "test", "lock", "login"):
         require_sdk()
     actions = {"list": _list, "add": _add, "show": _show, "test": _test, "lock": _lock, "import": _import}
+    actions |= {"login": _login, "logout": _logout}
     return actions.get(args.action, _change)(args)
 
 
@@ -85,6 +92,18 @@ def _config(args: argparse.Namespace, *, is_named: bool = True) -> Config:
         hint = f"did you mean {alike[0]!r}?" if alike else f"the servers are: {', '.join(servers)}" if servers else ""
         raise ToolcribError(f"there is no MCP server {args.name!r}; {hint or 'add it: toolcrib mcp add'}")
     return config
+
+
+def _login(args: argparse.Namespace) -> int:
+    from agent.cli.mcp_login import log_in
+
+    return log_in(args, _config(args))
+
+
+def _logout(args: argparse.Namespace) -> int:
+    from agent.cli.mcp_login import log_out
+
+    return log_out(args, _config(args))
 
 
 def _locked(config: Config) -> Lock:
@@ -209,6 +228,7 @@ def _import(args: argparse.Namespace) -> int:
 
 def _change(args: argparse.Namespace) -> int:
     from agent.cli.confirming import set_as_person, unset_as_person
+    from agent.config import write_tokens
     from agent.mcp.lock import lock_path, write_server
     from agent.policy.self_protection import folders_of, refuse_below
 
@@ -217,6 +237,7 @@ def _change(args: argparse.Namespace) -> int:
     key = ("mcp", "servers", args.name)
     if args.action == "remove":
         counts = unset_as_person(args.config, key)
+        write_tokens(None, args.name, None, config.folder)
         write_server(lock_path(config.path), args.name, None)
     else:
         counts = set_as_person(args.config, (*key, "enabled"), args.action == "enable")
