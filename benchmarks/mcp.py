@@ -59,7 +59,7 @@ class _Ours:
 
     def __init__(self, folder: Path, mode: str) -> None:
         from agent.config import load_config
-        from agent.mcp.discovery import add_servers
+        from agent.mcp.discovery import McpServers
         from agent.mcp.lock import LockedServer, LockedTool, lock_path, write_server
         from agent.mcp.where import digest_of
         from model_tools import new_hooks
@@ -83,8 +83,9 @@ class _Ours:
         write_server(lock_path(file), "bench", locked)
         tools = registry.child()
         home = _Home(config, Setting(), folder)
-        self._hub = add_servers(config, tools, ToolSources(tools), lambda _folder: home)
-        self._dispatcher = Dispatcher(tools, new_hooks(ApprovalGate(MemoryGrants(), project_root=str(folder))))
+        hooks = new_hooks(ApprovalGate(MemoryGrants(), project_root=str(folder)))
+        self._end = McpServers(config, tools, lambda _folder: home, list).begin(ToolSources(tools), hooks)
+        self._dispatcher = Dispatcher(tools, hooks)
         self._scope = CallScope(
             identity=RunIdentity("bench"),
             open_environment=lambda: open_environment("local", cwd=str(folder)),
@@ -99,7 +100,7 @@ class _Ours:
             raise CannotMeasureError(f"the server answered {done.result}")
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._hub.close)
+        await asyncio.to_thread(self._end)
         await self._scope.close()
 
 

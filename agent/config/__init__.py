@@ -10,7 +10,7 @@ restricts something is lost.
 ``_rules`` for its larger parts; ``_setting`` declares a key. ``_layers`` merges defaults, file, profile and project
 (``_project``), ``_read`` finds errors with their lines, ``_sound`` returns the valid part of a broken file, ``_keys`` resolves
 dotted names, ``_write`` changes the file, ``_example`` writes config.example.yaml, ``_described`` describes every key;
-``_paths``, ``_files`` and ``_secrets`` are the lowest layer.
+``_paths``, ``_files`` and ``_secrets`` are the lowest layer; ``_foreign`` reads YAML of other programs.
 """
 
 from __future__ import annotations

@@ -136,8 +136,28 @@ class McpConfig:
         dict,
         "The servers, by names of your own. Only tools that you have seen and locked (`toolcrib mcp lock`) are offered.\n"
         "  servers:\n"
-        "    files: {command: [npx, -y, '@modelcontextprotocol/server-filesystem@2026.8.31', /srv/data]}\n"
-        "    mail: {url: 'https://mcp.example.org/mcp'}",
+        "    files:\n"
+        "      command: [npx, -y, '@modelcontextprotocol/server-filesystem@2026.8.31', /srv/data]\n"
+        "      protocol: auto  # or legacy: before 2026\n"
+        "      enabled: true\n"
+        "      tools: null  # all\n"
+        "      env: {LANG: C}\n"
+        "      secrets: [FILES_TOKEN]\n"
+        "      backend: ''  # terminal.backend\n"
+        "      hosts: [api.example.org]  # besides sandbox.hosts\n"
+        "      write: [/srv/data]\n"
+        "      timeout: 60\n"
+        "      start_timeout: 30\n"
+        "      idle: 300\n"
+        "      sampling: ask  # or never, allow\n"
+        "    mail:\n"
+        "      url: https://mcp.example.org/mcp\n"
+        "      transport: http  # or sse\n"
+        "      headers: {X-Team: '${MAIL_TEAM}'}\n"
+        "      shared: false\n"
+        "      client_id: MAIL_CLIENT_ID\n"
+        "      client_secret: MAIL_CLIENT_SECRET\n"
+        "      issuer: https://auth.example.org",
         expect="names (letters, digits, _ and -), each with either command or url; client_id, client_secret and issuer together",
         check=_sound,
     )

@@ -49,8 +49,8 @@ class Listed:
 class ServerConnection:
     """A server that runs. It belongs to one event loop. One task starts the SDK's client and ends it, as the SDK requires.
 
-    ``starts`` limits starts at the same time. ``on_listed`` is called with what the server offers when it has started, and when
-    it says that this has changed. ``mode`` is the version of the protocol, ``seconds`` limits the start.
+    ``starts`` limits starts at the same time. ``on_listed`` gets the server's offers when it has started, and when it
+    says that they have changed. ``mode`` is the version of the protocol, ``seconds`` limits the start.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class ServerConnection:
         self._why = self._why or why
         if not self._ready.done():
             self._ready.set_exception(ExecutionFailed(f"the MCP server {self.name} did not start: {why}"))
-            self._ready.exception()  # nobody may wait for it
+            self._ready.exception()  # no caller may wait for it
         else:
             _log.info("the MCP server %s has ended: %s", self.name, why)
 
@@ -224,7 +224,7 @@ class ServerConnection:
 
     def _lost(self) -> str:
         why = self._why or "it was stopped"
-        return f"the MCP server {self.name} ended during the call ({why}); it is unknown what it has done"
+        return f"the MCP server {self.name} ended during the call ({why}); its effects are unknown"
 
 
 _MOST_TOOLS, _MOST_PAGES = 1_000, 100

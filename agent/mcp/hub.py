@@ -167,8 +167,8 @@ class Hub:
         going = self._asking.pop((ctx.run_identity.session_id, ctx.call_id), None)
         if going is None:
             raise ExecutionFailed(
-                f"the MCP server {name} asked in a process of toolcrib that has ended, and its call with it; it is unknown what"
-                " it has done"
+                f"the MCP server {name} asked in a process of toolcrib that has ended, and its call with it; its effects are"
+                " unknown"
             )
         going.ctx = ctx
         going.answer(ctx.resume_input)

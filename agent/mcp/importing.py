@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent.config._foreign import parse_yaml
 from agent.config._setting import is_base_url
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ConfigError
@@ -89,12 +90,7 @@ def _parsed(suffix: str, text: str) -> Any:
     if suffix == ".toml":
         return tomllib.loads(text)
     if suffix in (".yaml", ".yml"):
-        import yaml
-
-        try:
-            return yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ValueError(str(error)) from error
+        return parse_yaml(text)
     return json.loads(_COMMENT.sub(lambda found: found[1] or "", text))
 
 

@@ -39,7 +39,7 @@ class LockedTool:
 
 @dataclass(frozen=True, slots=True)
 class LockedServer:
-    """A server as it was when the user locked it. ``run`` is the digest of what is run or reached; see ``digest_of_run``."""
+    """A server as it was when the user locked it. ``run``: see ``digest_of_run``."""
 
     run: str
     tools: Sequence[LockedTool] = ()
@@ -125,7 +125,7 @@ def definition_of(tool: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def digest_of_run(command: Sequence[str], url: str, cwd: str | os.PathLike[str]) -> str:
-    """Return a digest of what is run: the words of a command with the content of the files that they name, or an address.
+    """Return a digest of a command, with the content of the files that its words name, or of an address.
 
     A program that is found by PATH counts by its name only: the system's package manager may update it.
     """

@@ -102,7 +102,7 @@ def summary(tool: LockedTool) -> str:
 
 
 def parameters(tool: LockedTool) -> Iterator[str]:
-    """Yield a line for each parameter, and for what the server declares about the tool."""
+    """Yield a line for each parameter, and for a danger that the server declares."""
     schema = tool.definition.get("inputSchema")
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     for name, part in properties.items() if isinstance(properties, Mapping) else ():

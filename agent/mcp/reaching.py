@@ -51,7 +51,7 @@ class ServerReach:
         self._workspace = workspace
 
     def place_of(self, server: McpServer, ctx: ToolCallContext) -> Place:
-        """See ReachesServers. Two principals or two projects never share a program, because it may keep what it was told."""
+        """See ReachesServers. Two principals or two projects never share a program, because it may keep what it reads."""
         policy = ctx.policy
         folder = policy.project_root if isinstance(policy, Policy) else None
         return Place(ctx.run_identity.principal.key, folder or "")

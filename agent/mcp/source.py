@@ -77,7 +77,7 @@ class McpTools:
 
     def _is_sound(self, name: str, locked: LockedServer | None, server: McpServer, digest: Callable[[McpServer], str]) -> bool:
         if locked is None:
-            self._report(name, "its tools are not locked", f"look at them and lock them: toolcrib mcp lock {name}")
+            self._report(name, "its tools are not locked", f"check and lock them: toolcrib mcp lock {name}")
         elif locked.run == digest(server):
             return True
         else:

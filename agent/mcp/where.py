@@ -8,7 +8,7 @@ from agent.mcp.lock import LockedServer, digest_of_run
 
 
 def digest_of(config: Config, server: McpServer) -> str:
-    """Return the digest of what a server runs, or of its address."""
+    """Return the digest of a server's command or address."""
     return digest_of_run(server.command, server.url, config.folder)
 
 
@@ -18,10 +18,14 @@ def where(config: Config, server: McpServer) -> str:
 
 
 def state_of(config: Config, name: str, known: LockedServer | None) -> str:
-    """Return the state of a server, for users: on, off, changed or not locked. ``known`` is what is locked."""
+    """Return the state of a server, for users: on, off, changed, not logged in or not locked. ``known`` is the locked server."""
+    from agent.mcp.logins import Logins
+
     server = config.mcp.servers[name]
     if not server.enabled:
         return "off"
+    if Logins(config.folder, name, server, "").is_needed:
+        return "not logged in"
     if known is None:
         return "not locked"
     return "on" if known.run == digest_of(config, server) else "changed"

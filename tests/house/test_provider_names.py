@@ -21,6 +21,7 @@ EXCUSES = {
     "agent.cli.options": "help, with the default vendor's variables",
     "agent.cli.words": "the message that the default vendor's key goes into its variable",
     "agent.config._model": "an example of fallbacks, with models of two vendors",
+    "agent.mcp.importing": "names of programs, not of providers",
     "agent.model_choice.call_style": "hosts of about forty vendors whose models call natively, through any provider",
     "agent.providers.manual": "examples of typed lines, with the default vendor's variables",
     "plugins.otel.tracing": "OpenTelemetry's names for wires; a wire without one keeps ours",

@@ -148,11 +148,10 @@ class ToolRegistry:
             **options,
         )
 
-    def put(self, entry: ToolEntry, *, is_sound: bool = False) -> ToolEntry:
-        """Add an entry that another registry made. ``is_sound``: it was checked before. Raises as ``register`` does."""
-        if not is_sound:
-            where = f"{entry.module}: tool {entry.name!r}"
-            self._check(recheck(entry, where), where)
+    def put(self, entry: ToolEntry) -> ToolEntry:
+        """Add an entry that another registry made. Raises as ``register`` does."""
+        where = f"{entry.module}: tool {entry.name!r}"
+        self._check(recheck(entry, where), where)
         self._put(entry)
         return entry
 

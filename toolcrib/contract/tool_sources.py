@@ -197,7 +197,7 @@ class ToolSources:
             if there is None:
                 if entry.is_built_in and not kept.at_once:
                     raise RegistrationError(f"a tool source may not register a tool of the built-in {entry.module}")
-                self._registry.put(entry, is_sound=kept.at_once)
+                (self._registry._put if kept.at_once else self._registry.put)(entry)  # the former are checked already
             elif there is not entry or not kept.at_once:
                 raise RegistrationError(
                     f"{there.module} (toolset {there.toolset!r}) has a tool of this name; rename one of the two"

@@ -78,19 +78,25 @@ def judge(
             elif examined.made is not None:
                 held = effect.shell.variables if effect.shell is not None else {}
                 judged.made = {name: (text, _fitting(held.get(name, ""), text)) for name, text in examined.made.items()}
-        elif isinstance(effect, SendsMessage):
-            judged.findings += _message(effect)
-        elif isinstance(effect, SchedulesJob):
-            judged.findings.append(_job(effect))
-        elif isinstance(effect, CallsServer):
-            judged.findings.append(_server(entry, effect))
-        elif isinstance(effect, UsesProcess):
-            pass  # it is the session's own, which the user allowed to start
+        elif isinstance(effect, SendsMessage | SchedulesJob | CallsServer | UsesProcess):
+            judged.findings += _beyond_files(entry, effect)
         else:
             judged.findings += _file(entry, effect, setting, files or NoFiles())
             if isinstance(effect, WritesFile):
                 _note_written(judged, effect.path, files)
     return judged
+
+
+def _beyond_files(entry: ToolEntry, effect: SendsMessage | SchedulesJob | CallsServer | UsesProcess) -> Sequence[Finding]:
+    match effect:
+        case SendsMessage():
+            return _message(effect)
+        case SchedulesJob():
+            return [_job(effect)]
+        case CallsServer():
+            return [_server(entry, effect)]
+        case UsesProcess():
+            return ()  # it is the session's own, which the user allowed to start
 
 
 def _note_written(judged: Judgement, path: str, files: Snapshot | None) -> None:

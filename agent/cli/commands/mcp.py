@@ -28,7 +28,7 @@ examples:
   toolcrib mcp                        the servers and their state
   toolcrib mcp show files             its locked tools, as models see them
   toolcrib mcp test files             start it, and compare its tools with the locked ones
-  toolcrib mcp lock files             look at what has changed, and lock it (at a terminal)
+  toolcrib mcp lock files             show the changes, and lock the tools (at a terminal)
   toolcrib mcp login mail             log in in the browser, if the server needs a login; logout reverts it
   toolcrib mcp disable files          for new sessions; enable reverts it
   toolcrib mcp import                 take servers of other programs (@PROGRAMS@), or of one
@@ -190,7 +190,7 @@ def _pairs(given: list[str], sign: str, form: str) -> Mapping[str, str]:
 
 
 def _import(args: argparse.Namespace) -> int:
-    """Show the servers of other programs, and take those that the user chooses at a terminal. Return the exit code."""
+    """Show the servers of other programs, and take the servers that the user chooses at a terminal. Return the exit code."""
     from agent.cli.confirming import set_as_person
     from agent.cli.escape import tame
     from agent.cli.terminal import confirmed, controlling_terminal
@@ -295,7 +295,7 @@ def _lock_one(args: argparse.Namespace, config: Config, name: str) -> int:
         try:
             listed = asyncio.run(look(crib.default, name))
         except ToolcribError as error:
-            print(f"{error}\nWhen that is mended: toolcrib mcp lock {name}", file=sys.stderr)
+            print(f"{error}\nAfter the repair: toolcrib mcp lock {name}", file=sys.stderr)
             return FAILED
         taken = _taken(crib.default, name)
     lock = read_lock(path)

@@ -103,7 +103,7 @@ def half(args: dict[str, Any], meta: dict[str, Any]) -> Never:
 
 
 def wrong_id(args: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
-    send({"id": 987_654, "result": text("for somebody else")})
+    send({"id": 987_654, "result": text("for another call")})
     return text("mine")
 
 

@@ -80,7 +80,7 @@ def test_its_program_gets_only_listed_variables(session: Any, monkeypatch: pytes
 
 def test_a_server_that_ends_fails_the_call_and_starts_again(session: Any, tmp_path: Path) -> None:
     before = starts(tmp_path)
-    assert "the MCP server raw ended during the call (a fatal fault); it is unknown what it has done" in said(session, "die")
+    assert "the MCP server raw ended during the call (a fatal fault); its effects are unknown" in said(session, "die")
     assert "ended during the call" in said(session, "half")
     assert said(session, "echo", text="again") == "again"
     assert starts(tmp_path) == before + 3
@@ -193,7 +193,7 @@ def test_a_server_that_is_not_locked_is_not_offered(raw: dict[str, Any], opened:
     crib = opened()
     assert not any(one.toolset == "mcp-raw" for one in crib.registry.entries())
     [problem] = crib.registry.problems
-    assert (problem.reason, problem.fix) == ("its tools are not locked", "look at them and lock them: toolcrib mcp lock raw")
+    assert (problem.reason, problem.fix) == ("its tools are not locked", "check and lock them: toolcrib mcp lock raw")
 
 
 def test_a_changed_program_must_be_locked_again(raw: dict[str, Any], opened: Callable[[], Crib], tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ async def test_the_servers_are_listed_with_their_state(
     rows = [line.split()[:5] for line in shown.out.splitlines()]
     assert rows[0] == ["NAME", "STATE", "TOOLS", "RUNNING", "WHERE"]
     assert [" ".join(row[:-1]) for row in rows[1:]] == ["raw on 21 no", "other not locked 0", "off off 0 no"]
-    assert "MCP server other: its tools are not locked; look at them and lock them: toolcrib mcp lock other" in shown.err
+    assert "MCP server other: its tools are not locked; check and lock them: toolcrib mcp lock other" in shown.err
     session = await crib.open(platform="api", asker=asked, enabled=["mcp-raw"])
     await session.acall(ToolCall("c1", "echo", {"text": "x"}))
     await obey(chat, "/mcp")

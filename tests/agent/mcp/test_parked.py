@@ -101,7 +101,7 @@ async def test_after_a_restart_the_call_ends_once(crib: Crib, opened: Callable[[
     await again.answer(answered(ticket, "42"))
     told = await result_of(again)
     assert "the MCP server raw asked in a process of toolcrib that has ended, and its call with it" in told
-    assert "it is unknown what it has done" in told
+    assert "its effects are unknown" in told
     assert calls_read(tmp_path) == 1
 
 

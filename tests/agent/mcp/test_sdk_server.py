@@ -94,7 +94,7 @@ async def test_its_questions_reach_the_user_and_the_model(protocol: str, opened:
 
 
 async def test_a_question_reaches_the_session_of_its_call(opened: Callable[[], Crib]) -> None:
-    """Since 2026, the protocol tells which call a question belongs to."""
+    """Since 2026, a question names its call."""
     configure({"memory": {"command": [sys.executable, SERVER]}})
     await asyncio.to_thread(lock, "memory")
     crib, first, second = opened(), Asked(), Asked()

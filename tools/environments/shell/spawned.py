@@ -20,7 +20,7 @@ from tools.environments.shell.shell import Shell
 _CHUNK = 1 << 16
 _LOOK = 0.02
 _WATCH = 1.0
-"""Seconds between checks for what the kernel does not report: another thread has ended the process."""
+"""Seconds between checks for an event that the kernel does not report: another thread has ended the process."""
 _GRACE = 0.5
 
 

@@ -172,4 +172,4 @@ def test_a_server_that_does_not_start_says_why(run: Any) -> None:
     assert done.code == 1
     assert "the MCP server mail did not start: " in done.err
     assert "no-such-program" in done.err
-    assert "When that is mended: toolcrib mcp lock mail" in done.err
+    assert "After the repair: toolcrib mcp lock mail" in done.err
