@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Sequence
 
 from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import Taint
@@ -96,6 +98,21 @@ _ALONE = Test(
 _EXECUTES = r"(?:.*/)?(?:sh|bash|dash|zsh|ksh|ash|csh|fish|cmd(?:\.exe)?|powershell(?:\.exe)?|pwsh|python\d*|perl)\b.*"
 
 _URL = r"(?:https?|ftp)://.*"
+
+_PERL_TAKES = "IMmFxCDVi"
+"""Options of perl that take the rest of their word."""
+
+
+def _debugs(words: Sequence[str]) -> bool:
+    """Return whether an option of perl, before its script, starts the debugger."""
+    for word in itertools.takewhile(lambda one: one[:1] == "-" and one not in ("-", "--"), words):
+        for letter in word[1:]:
+            if letter in _PERL_TAKES:
+                break
+            if letter == "d":
+                return True
+    return False
+
 
 RULES = (
     rule(
@@ -301,6 +318,24 @@ RULES = (
         "reads key bindings, which may run commands",
         yes=("less --lesskey-content='x' f", "less --lesskey-src=keys f", "less -k keys f"),
         no=("less -N f", "less f"),
+    ),
+    rule(
+        "code.other-program",
+        "ask-once",
+        "man",
+        opt("-C --config-file"),
+        "reads settings that name programs to run",
+        yes=("man -C m.conf ls", "man --config-file=m.conf ls"),
+        no=("man ls", "man -k ls"),
+    ),
+    rule(
+        "code.other-program",
+        "ask-once",
+        "perl",
+        Test(lambda view: _debugs([one.text for one in view.act.argv[1:]])),
+        "runs .perldb of the folder, which is not read",
+        yes=("perl -d p.pl", "perl -dE 1", "perl -wd p.pl"),
+        no=("perl p.pl -d", "perl -w p.pl", "perl -ne 'print' d"),
     ),
     rule(
         "code.loading-library",
