@@ -72,7 +72,7 @@ class ServerConnection:
         self._callbacks = callbacks or {}
         self._client: Client | None = None
         self._link_now: ServerLink | None = None
-        self._stop = asyncio.Event()
+        self._stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._why = ""
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(), name=f"mcp {name}")
@@ -81,7 +81,7 @@ class ServerConnection:
     @property
     def is_open(self) -> bool:
         """True from the start until it begins to stop or has failed."""
-        return not (self._task.done() or self._stop.is_set())
+        return not (self._task.done() or self._stopping.done())
 
     async def ready(self) -> None:
         """Wait for the start. Raises ExecutionFailed."""
@@ -89,11 +89,12 @@ class ServerConnection:
 
     def begin_stop(self) -> None:
         """Stop the server soon."""
-        self._stop.set()
+        if not self._stopping.done():
+            self._stopping.set_result(None)
 
     async def stop(self) -> None:
         """Stop the server, and wait for its end. May be called twice."""
-        self._stop.set()
+        self.begin_stop()
         await asyncio.wait([self._task])
 
     async def _run(self) -> None:
@@ -101,14 +102,14 @@ class ServerConnection:
             async with self._open() as listed:
                 self._on_listed(listed)
                 self._ready.set_result(None)
-                await self._stop.wait()
+                await asyncio.wait([self._stopping])
         except asyncio.CancelledError:
             self._fail("it was cancelled")
             raise
         except BaseException as error:  # noqa: BLE001 - whatever the SDK raises, a call gets the reason
             self._fail(self._why or _reason(error))
         finally:
-            self._stop.set()
+            self.begin_stop()
             self._client = None
             if not self._ready.done():
                 self._fail(self._why or "it ended while it started")
@@ -149,9 +150,9 @@ class ServerConnection:
     async def _watch(self, link: ServerLink) -> None:
         """Stop when the server has gone."""
         await link.ended()
-        if not self._stop.is_set():
+        if not self._stopping.done():
             self._why = link.why() or "it has ended"
-            self._stop.set()
+            self.begin_stop()
 
     async def _list(self, client: Client) -> Listed:
         capabilities, info = client.server_capabilities, client.server_info
@@ -186,23 +187,23 @@ class ServerConnection:
                 self._on_listed(await self._list(client))
         except Exception as error:  # noqa: BLE001 - a server that does not list its tools is of no use
             self._why = f"it does not list its tools: {_reason(error)}"
-            self._stop.set()
+            self.begin_stop()
 
     def _require(self) -> Client:
-        if self._client is None or self._stop.is_set():
+        if self._client is None or self._stopping.done():
             raise ExecutionFailed(f"the MCP server {self.name} has ended: {self._why or 'it was stopped'}")
         return self._client
 
     async def call(self, tool: str, args: Mapping[str, Json], progress: ProgressFnT) -> CallToolResult:
         """Call a tool. Raises ExecutionFailed if the server answers with an error or ends."""
         client = self._require()
-        ended = asyncio.create_task(self._stop.wait())
         if tool in EXTRA_TOOLS:
             call = asyncio.create_task(call_extra(client, tool, args))
         else:
             call = asyncio.create_task(client.call_tool(tool, dict(args), progress_callback=progress))
         try:
-            await asyncio.wait([call, ended], return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [call, self._stopping]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not call.done():
                 await asyncio.wait([call], timeout=_LAST_ANSWER)  # it may have arrived together with the end
             if not call.done():
@@ -211,13 +212,13 @@ class ServerConnection:
         except ExecutionFailed:
             raise
         except Exception as error:
-            if self._stop.is_set():
+            if self._stopping.done():
                 raise ExecutionFailed(self._lost()) from error
             raise ExecutionFailed(f"the MCP server {self.name}: {self._refused() or _reason(error)}") from error
         finally:
-            call.cancel()
-            ended.cancel()
-            await asyncio.wait([call, ended])
+            if not call.done():
+                call.cancel()
+                await asyncio.wait([call])
 
     def _refused(self) -> str:
         return "" if self._link_now is None else self._link_now.refused()

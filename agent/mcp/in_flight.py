@@ -38,7 +38,7 @@ class CallInFlight:
     def __init__(self, ctx: ToolCallContext) -> None:
         self.ctx = ctx
         self.task: asyncio.Task[CallToolResult]
-        self._questions: asyncio.Queue[Question] = asyncio.Queue()
+        self._question: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
         self._answer: asyncio.Future[Json] | None = None
         self._turn = asyncio.Lock()
 
@@ -48,12 +48,12 @@ class CallInFlight:
 
     async def next(self) -> CallToolResult | Question:
         """Wait for the result or the next question. Raises the call's exception."""
-        asked = asyncio.create_task(self._questions.get())
-        try:
-            await asyncio.wait([asked, self.task], return_when=asyncio.FIRST_COMPLETED)
-            return self.task.result() if self.task.done() else asked.result()
-        finally:
-            asked.cancel()
+        both: list[asyncio.Future[Any]] = [self._question, self.task]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if self.task.done():
+            return self.task.result()
+        question, self._question = self._question.result(), asyncio.get_running_loop().create_future()
+        return question
 
     def answer(self, payload: Json) -> None:
         """Answer the question."""
@@ -65,7 +65,7 @@ class CallInFlight:
         async with self._turn:
             while True:
                 self._answer = asyncio.get_running_loop().create_future()
-                self._questions.put_nowait(question)
+                self._question.set_result(question)
                 try:
                     return question.value(await self._answer)
                 except ValueError as error:

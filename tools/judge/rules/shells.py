@@ -105,8 +105,8 @@ _PERL_TAKES = "IMmFxCDVi"
 
 def _debugs(words: Sequence[str]) -> bool:
     """Return whether an option of perl, before its script, starts the debugger."""
-    for word in itertools.takewhile(lambda one: one[:1] == "-" and one not in ("-", "--"), words):
-        for letter in word[1:]:
+    for given in itertools.takewhile(lambda one: one[:1] == "-" and one not in ("-", "--"), words):
+        for letter in given[1:]:
             if letter in _PERL_TAKES:
                 break
             if letter == "d":
