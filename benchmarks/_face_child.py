@@ -62,7 +62,7 @@ def main() -> None:
     count, file = int(sys.argv[1]), Path(sys.argv[2])
     times: list[float] = []
     backend, mode, delegates = SimpleNamespace(name="local"), SimpleNamespace(now="default"), SimpleNamespace(at_work=())
-    session = SimpleNamespace(id="bench", backend=backend, mode=mode, delegates=delegates)
+    session = SimpleNamespace(id="bench", backend=backend, mode=mode, delegates=delegates, running_processes=())
     nothing: dict[str, Any] = {"cost": None, "reader": None, "beside": [], "images": []}
     conversation: Any = SimpleNamespace(session=session, model="m", interrupt=lambda: None, **nothing)
 

@@ -71,6 +71,7 @@ NEEDS: Mapping[str, Sequence[Need]] = {
     "places": [Need("all its figures", all_of(runs("dockerd"), runs("sshd", far=False)))],
     "processes": [Need("all its figures", all_of(runs("dockerd"), runs("sshd", far=False)))],
     "pty": [Need("all its figures", all_of(runs("dockerd"), runs("sshd", far=False)))],
+    "mcp": [Need("all its figures", has("mcp", "mcp"))],
     "park": [Need("the figures of PostgreSQL (park.resume_postgres)", _POSTGRES)],
     "store": [Need("the figures of PostgreSQL (store.append_postgres, store.blocking_postgres)", _POSTGRES)],
     "face": [Need("face.render", _rich)],

@@ -19,8 +19,8 @@ _SECRET = frozenset({"access_token", "refresh_token", "client_secret", "registra
 
 
 def tokens_path(folder: str | Path | None = None) -> Path:
-    """Return the path of ``mcp.tokens.json`` in ``folder``, else beside the configuration file. It need not exist."""
-    return (Path(folder) if folder is not None else config_path().parent) / "mcp.tokens.json"
+    """Return the path of ``mcp-tokens.json`` in ``folder``, else beside the configuration file. It need not exist."""
+    return (Path(folder) if folder is not None else config_path().parent) / "mcp-tokens.json"
 
 
 def read_tokens(folder: str | Path | None = None) -> dict[str, dict[str, dict[str, Any]]]:

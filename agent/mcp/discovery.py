@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from agent.config import Config
@@ -76,6 +77,8 @@ class McpServers:
             self._lock, problem = read_lock(lock_path(config.path)), None
         except ConfigError as error:
             self._lock, problem = Lock(), Problem("MCP servers", str(error))
+        if config.mcp.servers and find_spec("mcp") is None:
+            self._registry.problems.append(Problem("MCP servers", "the extra mcp is missing", "pip install 'toolcrib[mcp]'"))
         self._config = config
         found = self._tools.load(
             config.mcp.servers,

@@ -270,23 +270,22 @@ class Hub:
 
 
 class _LoopThread:
-    """A thread with an event loop."""
+    """A thread with an event loop, which ends as one of ``asyncio.run``: with all that is left in it."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="toolcrib-mcp", daemon=True)
+        self._runs = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="toolcrib-mcp", daemon=True)
         self._thread.start()
+        self._runs.wait()
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
+    async def _serve(self) -> None:
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        self._runs.set()
+        await self._end.wait()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join()

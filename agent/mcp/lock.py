@@ -60,7 +60,7 @@ class Lock:
 
 def lock_path(config_path: Path) -> Path:
     """Return the path of the lock file that belongs to a configuration file."""
-    return config_path.with_name("mcp.lock.json")
+    return config_path.with_name("mcp-lock.json")
 
 
 def read_lock(path: Path) -> Lock:

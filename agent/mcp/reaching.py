@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agent.backends import Backends, Location
 from agent.config import Config, secret
 from agent.config._mcp import McpServer
+from agent.mcp.extra import require_sdk
 from agent.mcp.hub import Place
 from agent.mcp.logins import Logins
 from toolcrib.contract.context import ToolCallContext
@@ -58,6 +59,7 @@ class ServerReach:
 
     async def link(self, name: str, server: McpServer, place: Place) -> ServerLink:
         """See ReachesServers."""
+        require_sdk()
         workspace = self._workspace(place.folder)
         if server.url:
             return _over_http(workspace.config, Logins(workspace.config.folder, name, server, place.principal))

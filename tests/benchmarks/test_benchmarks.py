@@ -281,7 +281,7 @@ def test_groups_need_no_more_than_the_installed_package(root: Path) -> None:
     own = {path.stem for path in root.glob("*.py")} | {"benchmarks", "toolcrib", "tools", "agent", "plugins"}
     platforms = {"slixmpp", "irc", "discord", "yarl", "slack_bolt", "slack_sdk", "aioimaplib", "aiosmtplib"}
     own |= {"tests"}  # the benchmarks' servers and fakes
-    optional = {"psycopg", "rich", "nio", *platforms}  # if one is missing, its figures are left out and stderr names it
+    optional = {"psycopg", "rich", "nio", "mcp", *platforms}  # if one is missing, its figures are left out and stderr names it
     known = {*sys.stdlib_module_names, *brought, *own, *optional}
     files = [*(root / "benchmarks").glob("*.py"), *(root / "tests" / "infra").glob("*.py")]
     wrong = [

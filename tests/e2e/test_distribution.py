@@ -241,6 +241,7 @@ WANTED: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "docs": ("docs", "", ("docs", "--no-browser")),
     "prices": ("prices", "run: {max_cost: 1}\n", ("run", "--base-url", "http://127.0.0.1:1", "--model", "m", "hi")),
     "socks": ("socks", "", ("run", "--base-url", "http://model.test/v1", "--model", "m", "hi")),
+    "mcp": ("mcp", "mcp: {servers: {far: {url: 'http://127.0.0.1:1/mcp'}}}\n", ("mcp", "test", "far")),
     "postgres": ("postgres", 'store: {url: "postgresql://127.0.0.1:1/none"}\n', ("sessions",)),
 }
 """Each optional feature: its extra, a configuration that uses it, and the command that needs it. No token is set."""

@@ -25,7 +25,7 @@ _ENDS = (*_STORE, *("-search", "-search-wal", "-search-shm"), *(f"-artifacts{end
 NAMES = (
     *("config.yaml", "secrets.env", "passphrase.json", "confirmed.json", "allowlist.json", "models.json", "principal.json"),
     "exports.jsonl",
-    *("mcp.lock.json", "mcp.tokens.json"),
+    *("mcp-lock.json", "mcp-tokens.json"),
     *("chat_history", "documents.lock", "MEMORY.markdown", "USER.markdown", f"*-{_DIGITS}.markdown"),
     *(f"toolcrib.db{end}" for end in _ENDS),
     *(f"contents.db{end}" for end in _STORE),

@@ -34,7 +34,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_broken_file_is_an_error_that_names_the_fix(text: str, tmp_path: Path) -> None:
     path = lock_path(tmp_path / "config.yaml")
     path.write_text(text)
-    with pytest.raises(ConfigError, match=r"mcp.lock.json: expected the file that toolcrib wrote: .* toolcrib mcp lock"):
+    with pytest.raises(ConfigError, match=r"mcp-lock.json: expected the file that toolcrib wrote: .* toolcrib mcp lock"):
         read_lock(path)
 
 

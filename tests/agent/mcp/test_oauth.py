@@ -424,7 +424,7 @@ def test_a_removed_server_leaves_no_login(guarded: Guarded, toolcrib: Any) -> No
 def test_a_file_that_others_can_read_or_that_is_broken_is_not_used(guarded: Guarded, toolcrib: Any) -> None:
     toolcrib("login", "mail")
     tokens_path().chmod(0o644)
-    assert re.search(r"others may read or write \S+mcp.tokens.json.*chmod 600", toolcrib("test", "mail").stderr)
+    assert re.search(r"others may read or write \S+mcp-tokens.json.*chmod 600", toolcrib("test", "mail").stderr)
     tokens_path().write_text("{")
     tokens_path().chmod(0o600)
-    assert "mcp.tokens.json: expected the file that toolcrib wrote." in toolcrib("test", "mail").stderr
+    assert "mcp-tokens.json: expected the file that toolcrib wrote." in toolcrib("test", "mail").stderr

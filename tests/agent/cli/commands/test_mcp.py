@@ -62,7 +62,7 @@ def test_one_is_added_and_locked_at_a_terminal(toolcrib: Any, raw: list[str], tm
     program.expect("it may destroy something: each call asks")
     program.expect("May sessions have these tools")
     program.sendline("yes")
-    program.expect("mail: 2 tools locked, in .*mcp.lock.json")
+    program.expect("mail: 2 tools locked, in .*mcp-lock.json")
     program.expect(pexpect.EOF)
     locked = read_lock(lock_path(load_config().path)).servers["mail"]
     assert [tool.offered for tool in locked.tools] == ["send", "mail.terminal"]
