@@ -26,9 +26,7 @@ def log_in(args: argparse.Namespace, config: Config) -> int:
     """Log in at a server, and store the login. Return the exit code."""
     from agent.cli.escape import tame
     from agent.mcp.lock import lock_path, read_lock
-    from agent.policy.self_protection import folders_of, refuse_below
 
-    refuse_below(folders_of(config), "mcp login")
     logins = _logins(args, config)
     try:
         login = asyncio.run(_login(args, config, logins))
@@ -43,9 +41,6 @@ def log_in(args: argparse.Namespace, config: Config) -> int:
 
 def log_out(args: argparse.Namespace, config: Config) -> int:
     """Remove the stored login. Return the exit code."""
-    from agent.policy.self_protection import folders_of, refuse_below
-
-    refuse_below(folders_of(config), "mcp logout")
     logins = _logins(args, config)
     if logins.find() is None:
         print(f"{args.name}: not logged in")

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 HELP = "Add MCP servers, look at their tools, and lock the tools that sessions may have."
 _ACTIONS = ("list", "add", "show", "test", "lock", "enable", "disable", "remove", "import", "login", "logout")
+_LOOKS = ("list", "show")
+_STARTS = ("add", "test", "lock", "login")
+"""These connect to a server, so they need the SDK."""
 _EPILOG = """\
 examples:
   toolcrib mcp add files -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 .
@@ -67,25 +70,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from agent.mcp.extra import require_sdk
-
     if args.action not in ("list", "lock", "import") and not args.name:
         raise ToolcribError(f"give the server: toolcrib mcp {args.action} NAME")
     if args.action != "add" and args.program:
         raise ToolcribError(f"`mcp {args.action}` takes one name")
-    if args.action in ("add", "test", "lock", "login"):
-        require_sdk()
     actions = {"list": _list, "add": _add, "show": _show, "test": _test, "lock": _lock, "import": _import}
     actions |= {"login": _login, "logout": _logout}
     return actions.get(args.action, _change)(args)
 
 
 def _config(args: argparse.Namespace, *, is_named: bool = True) -> Config:
-    """Return the configuration. Raises ToolcribError if it has no server of the name that was given."""
+    """Return the configuration. Raises ToolcribError if it has no server of the name that was given, and Denied below a session
+    unless the action only looks: a server starts with its secrets.
+    """
     from agent.config import load_config
+    from agent.mcp.extra import require_sdk
+    from agent.policy.self_protection import folders_of, refuse_below
     from toolcrib.contract.suggest import near
 
     config = load_config(args.config, profile=args.profile)
+    if args.action not in _LOOKS:
+        refuse_below(folders_of(config), f"mcp {args.action}")
+    if args.action in _STARTS:
+        require_sdk()
     servers = config.mcp.servers
     if is_named and args.name and args.name not in servers:
         alike = near(args.name, servers)
@@ -230,10 +237,8 @@ def _change(args: argparse.Namespace) -> int:
     from agent.cli.confirming import set_as_person, unset_as_person
     from agent.config import write_tokens
     from agent.mcp.lock import lock_path, write_server
-    from agent.policy.self_protection import folders_of, refuse_below
 
     config = _config(args)
-    refuse_below(folders_of(config), f"mcp {args.action}")
     key = ("mcp", "servers", args.name)
     if args.action == "remove":
         counts = unset_as_person(args.config, key)

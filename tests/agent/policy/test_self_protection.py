@@ -89,6 +89,13 @@ def test_what_a_session_goes_by_is_not_changed_below_it(below: Below, line: str)
 
 
 SUBCOMMANDS = (
+    "mcp add files -- true",
+    "mcp import",
+    "mcp lock",
+    "mcp test files",
+    "mcp enable files",
+    "mcp login files",
+    "mcp logout files",
     "config unset max_turns",
     "setup --provider manual --no-test",
     "setup --dry-run --yes",
