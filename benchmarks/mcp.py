@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,10 +44,8 @@ class _Home(NamedTuple):
 
 def measure(*, quick: bool) -> list[Figure]:
     """Return times in ms, and processor time of idle servers in ms per second."""
-    try:
-        import mcp  # noqa: F401 - an extra
-    except ImportError as error:
-        raise CannotMeasureError("the SDK of MCP is missing: pip install 'toolcrib[mcp]'") from error
+    if find_spec("mcp") is None:
+        raise CannotMeasureError("the SDK of MCP is missing: pip install 'toolcrib[mcp]'")
     with tempfile.TemporaryDirectory(prefix="toolcrib-mcp-") as made:
         folder = Path(made)
         (folder / "server.py").write_text(_SERVER)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 ACTION = "answer_server"
 MOST_FIELDS = 5
-"""Fields of a form. Each is a question of its own."""
+"""Fields of a form. The user is asked about each separately."""
 _YES, _NO = "yes", "no"
 _DECLINE = "decline"
 _SHOWN = 2_000
 
 
 class Question(NamedTuple):
-    """One question to the user. ``name`` is the field of the form that the answer fills, "" for a mere confirmation.
+    """A question to the user. ``name`` is the field of the form that the answer fills, "" for a mere confirmation.
 
     ``verb`` follows the server's name. ``declines`` adds the choice to decline.
     """

@@ -1,4 +1,4 @@
-"""One running server: its program or its address, the SDK's session, and the calls in flight."""
+"""A connection to a running server: the SDK's client, and the calls that it makes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ServerLink:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a running server offers, in the JSON form of the protocol."""
+    """The tools that a running server offers, in the protocol's JSON form, and the server's name, version and protocol."""
 
     tools: Sequence[Mapping[str, Json]]
     version: str
@@ -47,7 +47,8 @@ class Listed:
 
 
 class ServerConnection:
-    """A server that runs. It belongs to one event loop. One task starts the SDK's client and ends it, as the SDK requires.
+    """A connection to a server, from its start to its end, in one event loop. One task starts and ends the SDK's client, as
+    the SDK requires.
 
     ``starts`` limits starts at the same time. ``on_listed`` gets the server's offers when it has started, and when it
     says that they have changed. ``mode`` is the version of the protocol, ``seconds`` limits the start.

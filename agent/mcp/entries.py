@@ -44,7 +44,7 @@ def fault_of(name: str, definition: Mapping[str, Json]) -> str:
         return f"its definition has {size:,} bytes; toolcrib takes {_MOST_BYTES:,}"
     parameters = definition.get("inputSchema")
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
-        return "its inputSchema is no JSON Schema of an object"
+        return "its inputSchema is not a JSON Schema of an object"
     if (found := check_schema(parameters)) is not None:
         return f"its inputSchema is wrong at {found[0]}: {found[1]}"
     for text in _texts(definition):

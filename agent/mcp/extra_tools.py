@@ -1,4 +1,4 @@
-"""A server's resources and prompts as tools. Their names have a slash, which no tool of a server has."""
+"""A server's resources and prompts as tools. Their names contain a slash, which names of a server's own tools can't."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ class Hub:
 
 
 class _LoopThread:
-    """A thread with an event loop, which ends as one of ``asyncio.run``: with all that is left in it."""
+    """A thread with an event loop. At its end, remaining tasks are cancelled, as by ``asyncio.run``."""
 
     def __init__(self) -> None:
         self._runs = threading.Event()

@@ -107,7 +107,7 @@ def _fault(entry: Mapping[str, Json]) -> str:
     if ("command" in entry) == ("url" in entry):
         return "it has neither a command nor an address"
     if not is_base_url(str(entry.get("url", ""))):
-        return "its address is no plain http(s) URL: it may have a key in it"
+        return "its address is not a plain http(s) URL, and may contain a key: add the server yourself (toolcrib mcp add)"
     return ""
 
 

@@ -28,8 +28,8 @@ _FIELDS = ("title", "description", "inputSchema", "outputSchema", "annotations")
 
 @dataclass(frozen=True, slots=True)
 class LockedTool:
-    """One tool. ``name`` is the server's name for it, ``offered`` the name that models call. ``definition`` has the fields of
-    MCP's ``Tool`` that are fixed.
+    """A locked tool. ``name`` is the server's name for it, ``offered`` the name that models call. ``definition`` has the locked
+    fields of MCP's ``Tool``.
     """
 
     name: str
@@ -49,7 +49,7 @@ class LockedServer:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The content of the file."""
+    """The content of the lock file."""
 
     servers: Mapping[str, LockedServer] = field(default_factory=dict)
 
@@ -146,7 +146,7 @@ def _content(file: Path) -> bytes:
 
 
 def offered_names(server: str, names: Sequence[str], taken: Mapping[str, Any] | frozenset[str]) -> dict[str, str]:
-    """Return the name that each tool of a new server gets: its own if that is free (001-17), else with the server's before it."""
+    """Return the name that each tool of a new server gets: its own if that is free (001-17), else ``SERVER.NAME``."""
     found: dict[str, str] = {}
     used = {*taken}
     for name in names:

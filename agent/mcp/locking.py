@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What would be locked. ``refused`` are tools that can't be offered, each with the reason."""
+    """The locked form of a server, for the user to accept. ``refused`` are tools that can't be offered, each with the reason."""
 
     server: LockedServer
     refused: Sequence[tuple[str, str]]
@@ -52,7 +52,9 @@ async def look(workspace: ServerHome, name: str) -> Listed:
 
 
 def proposal(config: Config, lock: Lock, name: str, listed: Listed, taken: frozenset[str]) -> Proposal:
-    """Return what would be locked. A tool keeps the name that it has in the lock; ``taken`` are the names of all other tools."""
+    """Return the locked form of a server, for the user to accept. A tool keeps its name from the lock; ``taken`` are the names of
+    all other tools.
+    """
     good: list[tuple[str, Mapping[str, Json]]] = []
     refused: list[tuple[str, str]] = []
     for tool in listed.tools:

@@ -23,8 +23,9 @@ class LoginFailed(ToolcribError):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A login at a server. ``token`` and ``client`` have the fields of RFC 6749 and RFC 7591. ``owner`` is the principal whose
-    login it is. ``resource`` is the server's identifier for the authorization server, "" for none.
+    """A principal's login at a server. ``owner`` is the principal. ``token`` has the fields of a token response (RFC 6749),
+    ``client`` those of a client registration (RFC 7591). ``resource`` identifies the server to the authorization server, "" if it
+    is left out.
     """
 
     owner: str

@@ -1,4 +1,4 @@
-"""What a server is, without starting it."""
+"""Facts about a configured server that are known without starting it: its digest, its state, its place."""
 
 from __future__ import annotations
 

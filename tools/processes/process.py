@@ -13,7 +13,7 @@ _TICKS, _PAGE = 100, 4096
 LOST = "lost"
 """State of a process that has ended although nothing recorded its exit code."""
 GONE = "ended with the toolcrib that had its terminal, and nothing of its screen is kept"
-"""What happened, as words after the name, to a process in a terminal whose toolcrib was killed."""
+"""Description of a process in a terminal whose toolcrib was killed, to follow its name in a sentence."""
 LEFT = "left children"
 """State of a process that has ended, and left processes that it started."""
 

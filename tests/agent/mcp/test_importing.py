@@ -80,8 +80,8 @@ def test_the_value_of_a_header_is_a_secret(tmp_path: Path) -> None:
     [
         ({}, "it has neither a command nor an address"),
         (["a"], "it is not in the usual form"),
-        ({"url": "https://a.example/mcp?key=abc"}, "its address is no plain http(s) URL"),
-        ({"url": "ftp://a.example"}, "its address is no plain http(s) URL"),
+        ({"url": "https://a.example/mcp?key=abc"}, "its address is not a plain http(s) URL"),
+        ({"url": "ftp://a.example"}, "its address is not a plain http(s) URL"),
     ],
 )
 def test_one_that_cannot_be_taken_says_why(given: Any, fault: str, tmp_path: Path) -> None:
